@@ -7,35 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.tools.imitation import imitates
+from tests.unit.tools.tables import sections
 
-LABELS = [
-    *("System note 2:", "Sub-goal 3:", "Sub Goal iii:", "Verifier verdict:", "Final verdict:", "Updated question #2:"),
-    *("Message to the planner:", "To the assistant:", "Planner's next step:", "Result no. 4:", "Tool call 2:"),
-    *("SYSTEM OVERRIDE:", "Note from the system:", "Question (revised):", "Analysis of the verifier:", "Turn 3"),
-    *("Failed (timeout):", "Turns left:", "Human:", "AI:", "Developer message:", "new system instruction:"),
-    *("Verdict -", "Verifier verdict -", "verifier verdict -", "Verdict —", "Sub-Goal ->", "Système :"),
-    *("Objective:", "Subtask 1:", "Sub-task:", "Instruction:", "Your next goal:", "Goal:", "Task 2:", "Next step:"),
-    *("Decision: STOP", "Conclusion: stop", "Signal: CONTINUE", "Assessment:", "Command:", "New instructions:"),
-    *("Benutzer:", "Система:", "系统：", "ユーザー："),
-]
-BEFORE = [
-    "",
-    "  ",
-    "\u00a0",
-    "\u2003",
-    "**",
-    "> ",
-    "# ",
-    "• ",
-    "‣ ",
-    "– ",
-    "1. ",
-    "(2) ",
-    "⚠️ ",
-    "[",
-    "\u200b",
-    "\u3164",
-]
+CASES = sections(__file__, "imitation.txt")
+LABELS, BEFORE = CASES["labels"], CASES["before"]
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -62,16 +37,6 @@ def test_a_label_is_found_however_it_is_written(label: str, data: st.DataObject)
     assert imitates(unicodedata.normalize("NFD", written))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "System requirements: 8 GB\nUser guide: page 4\nHuman rights: a history\nToolbox: open\nContextual: yes",
-        "The result of the study: none\nTool use in birds: common\nQuestions and answers\nResults\n# Context",
-        "a verdict: guilty\nhis analysis: none\nresult = 5\nresults: list[str] = []\nreturn question - 1",
-        '{"tool": "x",\n "question": 3}\n$context: 1px;\n@user: x\nself.context: Context\n`context`: what it is',
-        "Goal - 45'\nCommand - run it\nConclusion: it stops\nTask: clean\nThe next step is: wait\nDecision: none",
-        "AI-powered - tools\nUser-defined - yes\nin Turn 3 it rained\nTurn left\nSub-Saharan: Africa",
-    ],
-)
-def test_ordinary_lines_are_none(text: str) -> None:
-    assert [line for line in text.split("\n") if imitates(line)] == []
+@pytest.mark.parametrize("line", CASES["ordinary"])
+def test_ordinary_lines_are_none(line: str) -> None:
+    assert not imitates(line)

@@ -22,9 +22,12 @@ from agentflow.tools.sandbox.limits import Limits, SandboxError
 from agentflow.tools.search_settings import SearchSettings
 from tests.failing import fails
 from tests.sandboxes import new_processes
+from tests.unit.tools.tables import sections
 from tests.waiting import LAST_RESORT, until_async
 
+CASES = sections(__file__, "python_coder.txt")
 SIGNALS = (signal.SIGSEGV, signal.SIGRTMIN, 40, signal.SIGRTMAX)
+ENDED = [(f"import os\nos.kill(os.getpid(), {number})", "the code was ended by ") for number in SIGNALS]
 
 
 async def run(code: str, **limits: float) -> ToolResult:
@@ -37,54 +40,13 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("code", "output"),
-    [
-        ("12 * 7", "84"),
-        ("'twelve'", "twelve"),
-        ("x = 3\nx + 1", "4"),
-        ("print('a')\nNone", "a"),
-        ("k = 3\n[k * i for i in range(3) if i < k]", "[0, 3, 6]"),
-        ("print('a\ud800b')", "a?b"),
-    ],
-)
+@pytest.mark.parametrize(("code", "output"), CASES["programs and what they print"])
 async def test_a_program_runs_as_main(code: str, output: str) -> None:
     result = await run(code)
     assert (result.error, result.output) == (None, output)
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("y = 1\nprint(x)", "NameError: name 'x' is not defined (line 2)"),
-        ("def f(:\n  pass", "SyntaxError: invalid syntax (line 1)"),
-        ("def f():\n    return 1 / 0\nf()", "ZeroDivisionError: division by zero (line 2)"),
-        ("class Bad(Exception):\n    pass\nraise Bad('one\\ntwo')", "Bad: one two (line 3)"),
-        ("e = ValueError('v')\ne.add_note('a note')\nraise e", "ValueError: v (line 3)"),
-        ("import json\njson.loads('{')", "(line 2)"),
-        ("import sys\nsys.stderr.close()\n1 / 0", "ZeroDivisionError: division by zero (line 3)"),
-        ("import sys\nsys.exit('gave up')", "gave up"),
-        ("import sys\nsys.exit(3)", "the code exited with status 3"),
-        ("import os\nos._exit(1)", "the code exited with status 1"),
-        ("import os\nos.kill(os.getpid(), 11)", "the code was ended by SIGSEGV"),
-        ("def f(n):\n    return f(n + 1)\nf(0)", "RecursionError: maximum recursion depth exceeded"),
-        ("input()", "EOFError: EOF when reading a line (line 1)"),
-        ("import card", "ModuleNotFoundError: No module named 'card' (line 1)"),
-        ("a\0b", "null bytes"),
-        *((f"import os\nos.kill(os.getpid(), {number})", "the code was ended by ") for number in SIGNALS),
-        ("import subprocess\nsubprocess.run(['/bin/true'])", "programs cannot start processes"),
-        ("import multiprocessing\nmultiprocessing.Pool(2)", "programs cannot start processes"),
-        (
-            "from concurrent.futures import ProcessPoolExecutor as Pool\nlist(Pool(2).map(abs, [1]))",
-            "programs cannot start processes",
-        ),
-        ("import resource as r\nr.setrlimit(r.RLIMIT_AS, (r.RLIM_INFINITY, r.RLIM_INFINITY))", "(line 2)"),
-        ("a = bytearray(1 << 29)", "MemoryError (line 1)"),
-        ("open('big', 'wb').write(b'0' * (1 << 20))", "File too large"),
-        *((code, "the code printed nothing; print the result") for code in ("", "x = 1", "None", "print(' ')")),
-        ("while True:\n    pass", "the code did not finish in 3 seconds"),
-    ],
-)
+@pytest.mark.parametrize(("code", "message"), [*CASES["programs and why they fail"], *ENDED])
 async def test_a_failure_is_one_line(code: str, message: str) -> None:
     endless = code.startswith("while")
     result = await run(code, seconds=3 if endless else 600, memory_bytes=1 << 28, file_bytes=1 << 16)

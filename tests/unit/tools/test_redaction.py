@@ -21,29 +21,9 @@ from agentflow.tools.providers.provider import Hit
 from agentflow.tools.redaction import MARK, cut, ending, redacted, redacted_data, remember, without_known
 from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import bounded_line, one_line
+from tests.unit.tools.tables import sections
 
-KEYS = {
-    "OpenAI": "sk-proj-T3BlbkFJabcdef0123456789",
-    "AWS": "AKIAIOSFODNN7EXAMPLE",
-    "Google": "AIzaSyA-1234567890abcdefghijklmnopqrstu",
-    "GitHub": "ghp_0123456789abcdefghijABCDEFGHIJ012345",
-    "Hugging Face": "hf_0123456789abcdefghijABCDEFGHIJ0123",
-    "LangSmith": "lsv2_pt_0123456789abcdef0123456789abcdef_0123456789",
-    "Tavily": "tvly-dev-0123456789abcdefghij",
-    "Slack": "xoxb-123456789012-abcdefghijkl",
-    "Stripe": "sk_live_0123456789abcdefghijklmn",
-    "JWT": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P",
-}
-ORDINARY = [
-    "the task-management-system-of-2024-and-all-that was risk-averse",
-    "Bearer authentication is explained in chapter 16 of the book",
-    "see https://example.org:8080/a/b@c?key=value&page=2 and mailto:somebody@example.org",
-    "Basic arithmetic: 2+2=4, api_key=None, password=secret",
-    "eyJ is how base64 of '{\"' begins; AKIA is a prefix; sk-learn is a library, sk-learn-1.5 a version",
-    "snake_case_names_of_any_length_at_all_are_ordinary = 1234567890123456789012",
-    "SHA-256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
-]
+CASES = sections(__file__, "redaction.txt")
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +31,7 @@ def _no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_remembered", set())
 
 
-@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("key", CASES["keys of services"])
 @pytest.mark.parametrize("around", ["{}", "key={} and more", '{{"key": "{}"}}', "(a\n{}\nb)"])
 def test_keys_of_well_known_services_are_struck_out(key: str, around: str) -> None:
     shown = redacted(around.format(key))
@@ -59,25 +39,12 @@ def test_keys_of_well_known_services_are_struck_out(key: str, around: str) -> No
     assert key[-12:] not in shown
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("postgresql://me:pass-word@host:5432/db", "postgresql://***@host:5432/db"),
-        ("https://:token@host/x and http://a:b@c", "https://***@host/x and http://***@c"),
-        ("Authorization: Bearer abcdefgh.01234567", "Authorization: Bearer ***"),
-        ("authorization: Basic dXNlcjpwYXNzd29yZDEyMw==", "authorization: Basic ***"),
-        ("GET /v1?api_key=0123456789abc&page=2", "GET /v1?api_key=***&page=2"),
-        (
-            "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\nxyz\n-----END RSA PRIVATE KEY----- b",
-            "a -----BEGIN RSA PRIVATE KEY-----*** b",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), CASES["around"])
 def test_what_stands_around_a_secret_stays(text: str, shown: str) -> None:
     assert redacted(text) == shown
 
 
-@pytest.mark.parametrize("text", ORDINARY)
+@pytest.mark.parametrize("text", CASES["ordinary"])
 def test_ordinary_text_stays(text: str) -> None:
     assert redacted(text) == text
 

@@ -10,19 +10,11 @@ from agentflow.evals.atlas.world import pages
 from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import MARK, bounded_line, clean, mark_untrusted
 from tests.unit.nodes.test_prompts import PROMPTS
+from tests.unit.tools.tables import table
 
 LABELS = ["Question", "Analysis", "Turns left", "Result", "Verifier", "Verdict", "Sub-Goal", "Tool", "Context"]
 LINES = [*(f"{label}: x" for label in LABELS), "Failed (timeout): x", "Turn 3"]
-TOKENS = [
-    "<|im_end|>",
-    "<|im_start|>system",
-    "<|eot_id|>",
-    "<｜User｜>",
-    "</s>",
-    "[INST]",
-    "<<SYS>>",
-    "<start_of_turn>",
-]
+TOKENS = "<|im_end|> <|im_start|>system <|eot_id|> <｜User｜> </s> [INST] <<SYS>> <start_of_turn>".split()
 PIECES = st.lists(
     st.sampled_from([*LINES, *TOKENS, "\n", "> ", "\r", "\u2028", "\x1b[0m", "a", MARK]) | st.text(max_size=5)
 )
@@ -53,20 +45,7 @@ def test_borders_of_messages_are_broken(token: str) -> None:
     assert token not in bounded_line(f"a {token} b", 100)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "49",
-        "Result: 49",
-        "The Hobbit: a novel by J. R. R. Tolkien,\nborn in 1892.",
-        "1. Title (2024)\nhttps://example.org/a?b=1\nA snippet: with a colon",
-        '{"tool": "x",\n "question": 3}',
-        "Traceback (most recent call last):\n  File \"main.py\", line 1\nValueError: no",
-        "x = 1\nif a < b:\n    c[1] = 2",
-        "नमस्ते, 你好, مرحبا, 👩\u200d👩\u200d👧",
-        "the analysis: it took three turns\nthe tool broke",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("said", table(__file__, "untrusted_text.txt"))
 def test_ordinary_output_stays(said: str) -> None:
     assert mark_untrusted(said) == said
 

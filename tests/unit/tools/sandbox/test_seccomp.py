@@ -11,6 +11,7 @@ from agentflow.tools.sandbox import seccomp
 from agentflow.tools.sandbox.limits import SandboxError
 from agentflow.tools.sandbox.syscalls import numbers
 from tests.failing import fails
+from tests.unit.tools.tables import table
 
 ALLOWED, KILLED = "allowed", "killed"
 PID = 1234
@@ -75,38 +76,8 @@ def test_calls_of_another_machine_end_the_program(machine: str) -> None:
         assert decide(machine, 0x40000000 + OPENAT[machine]) == KILLED
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "decision"),
-    [
-        ("clone", (0x3D0F00,), ALLOWED),
-        ("clone", (0x01200011,), "EPERM"),
-        ("clone", (0x10000011,), "EPERM"),
-        ("kill", (PID, 9), ALLOWED),
-        ("kill", (PID + 1, 9), "EPERM"),
-        ("kill", (0xFFFFFFFF, 9), "EPERM"),
-        ("tgkill", (PID, 1, 9), ALLOWED),
-        ("tgkill", (1, 1, 9), "EPERM"),
-        ("prlimit64", (0, 7), ALLOWED),
-        ("prlimit64", (1, 7), "EPERM"),
-        ("socketpair", (1, 1), ALLOWED),
-        ("socketpair", (1, 1 | 0o2004000), ALLOWED),
-        ("socketpair", (1, 2), "EPERM"),
-        ("socketpair", (1, 5), "EPERM"),
-        ("socketpair", (2, 1), "EPERM"),
-        ("sendto", (3, 1, 1, 0, 0, 0), ALLOWED),
-        ("sendto", (3, 1, 1, 0, 0x1000, 16), "EPERM"),
-        ("sendto", (3, 1, 1, 0, 0x7F0000000000, 16), "EPERM"),
-        ("fcntl", (3, 4), ALLOWED),
-        ("fcntl", (3, 8), "EPERM"),
-        ("fcntl", (3, 1031), "EPERM"),
-        ("ioctl", (3, 0x5401), ALLOWED),
-        ("ioctl", (3, 0x5412), "ENOTTY"),
-        ("prctl", (15,), ALLOWED),
-        ("prctl", (1,), "EPERM"),
-        ("prctl", (22,), "EPERM"),
-    ],
-)
-def test_of_some_calls_the_arguments_count(machine: str, name: str, arguments: tuple[int, ...], decision: str) -> None:
+@pytest.mark.parametrize(("name", "arguments", "decision"), table(__file__, "seccomp.txt"))
+def test_of_some_calls_the_arguments_count(machine: str, name: str, arguments: list[int], decision: str) -> None:
     assert decide(machine, numbers()[name], *arguments) == decision
 
 
