@@ -77,7 +77,7 @@ class EndpointModel(ChatOpenAI):
         return model
 
     @property
-    def unsupported_forms(self) -> set[str] | None:
+    def unsupported_forms(self) -> set[str]:
         """Return the ways to request a reply's form that the server refused or ignored (`structured`)."""
         return self._unsupported_forms
 

@@ -56,8 +56,8 @@ class Enforces(Protocol):
     """A chat model whose server may enforce the form of a reply, requested as `extra_body`."""
 
     @property
-    def unsupported_forms(self) -> set[str] | None:
-        """Return the ways to request a form that its server refused or ignored; None if none may be requested."""
+    def unsupported_forms(self) -> set[str]:
+        """Return the ways to request a form that its server refused or ignored."""
         ...
 
 
@@ -165,8 +165,9 @@ async def enforced(
 
     Raises ModelError as `reply_of` does, but not if the server refuses the form or fails on it.
     """
-    if not isinstance(model, Enforces) or (unsupported := model.unsupported_forms) is None:
+    if not isinstance(model, Enforces):
         return None
+    unsupported = model.unsupported_forms
     for way, fields in form.requests():
         if way in unsupported:
             continue

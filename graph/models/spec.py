@@ -3,8 +3,8 @@
 A spec is parsed in three steps: the base URL begins at the last "@http", the provider ends at the first ":", and the
 part between them is the model's name, which may contain ":", "/" and "@" (`ollama:qwen2.5:7b`). Every provider in the
 table has OpenAI's chat completions API, so a new one needs only a row. Any other provider is an entry point of the
-group `agentflow.models`, which interprets the part after its ":" itself (`embedded:DIR`), where only one whose part is
-again the spec of a server has a base URL (`traced:vllm:NAME@URL`); or it is one of LangChain's (`chat_models`).
+group `agentflow.models`, which interprets the part after its ":" itself (`embedded:DIR`), or it is one of
+LangChain's (`chat_models`).
 """
 
 import os

@@ -1,6 +1,6 @@
 """Model calls of a rollout with the exact token ids of prompt and reply, which training uses.
 
-The chat models that can be trained (`embedded`, `policy`, `rl.policy.traced`) put prompt ids, sampled ids and their
+The chat models that can be trained (`embedded`, `policy`) put prompt ids, sampled ids and their
 log-probabilities into the reply's metadata. `TokenCollector` reads them there when a call ends, so that the order in
 which concurrent calls end does not matter, and nothing is tokenised a second time.
 """

@@ -23,7 +23,6 @@ from agentflow.checks.model import examine
 from agentflow.cli import app
 from agentflow.graph.context import Context, Sampling
 from agentflow.rl.micro.chat_model import load
-from agentflow.rl.policy import traced
 from tests.waiting import LAST_RESORT, until
 
 COMMAND = [sys.executable, "-m", "agentflow", "serve"]
@@ -103,12 +102,13 @@ def test_sampling_repeats_with_a_seed(url: str) -> None:
 
 async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:
     """The request is the one that vLLM would get, with `return_token_ids`."""
-    sampling = Sampling(temperature=0.0)
-    served = await traced.load(f"vllm:embedded@{url}", sampling).ainvoke("Hello")
-    here = await load("", sampling).ainvoke("Hello")
-    for name in ("prompt_token_ids", "token_ids", "finish_reason"):
-        assert served.response_metadata[name] == here.response_metadata[name]
-    assert served.response_metadata["logprobs"] == pytest.approx(here.response_metadata["logprobs"], abs=1e-5)
+    asked: Any = {"model": "embedded", "messages": [{"role": "user", "content": "Hello"}], "temperature": 0}
+    with openai.OpenAI(base_url=url, api_key="none") as client:
+        reply = client.chat.completions.create(**asked, logprobs=True, extra_body={"return_token_ids": True})
+    served, here = reply.model_dump(), (await load("", Sampling(temperature=0.0)).ainvoke("Hello")).response_metadata
+    [choice] = served["choices"]
+    assert (served["prompt_token_ids"], choice["token_ids"]) == (here["prompt_token_ids"], here["token_ids"])
+    assert [token["logprob"] for token in choice["logprobs"]["content"]] == pytest.approx(here["logprobs"], abs=1e-5)
 
 
 @pytest.mark.parametrize("spec", ["embedded", "embedded:trained"])
