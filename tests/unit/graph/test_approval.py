@@ -1,6 +1,7 @@
 """A person approves, edits or refuses calls, whatever client the answer comes from."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.approval import read_decision
-from agentflow.tools.result import ErrorClass, ToolResult
+from tests.cases import cases
 from tests.failing import fails
 from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
@@ -49,40 +50,18 @@ async def test_what_a_person_sees(scripted: Script) -> None:
     }
 
 
-HELLO, BYE = ToolResult(status="ok", output="hello"), ToolResult(status="ok", output="bye")
+DECISIONS = Path(__file__).with_name("cases") / "decisions.jsonl"
 
 
-def refused(reason: str) -> ToolResult:
-    return ToolResult.failed(ErrorClass.REFUSED, f'a person refused this call: "{reason}"')
-
-
-DECISIONS: dict[str, tuple[Any, ToolResult, dict[str, Any]]] = {
-    "approve": ({"decision": "approve"}, HELLO, {"text": "hello"}),
-    "a word": ("approve", HELLO, {"text": "hello"}),
-    "accept, from the inbox": ([{"type": "accept", "args": None}], HELLO, {"text": "hello"}),
-    "edit": ({"decision": "edit", "arguments": {"text": "bye"}}, BYE, {"text": "bye"}),
-    "edit, from the inbox": (
-        [{"type": "edit", "args": {"action": "echo", "args": {"text": "bye"}}}],
-        BYE,
-        {"text": "bye"},
-    ),
-    "edit without arguments": ({"decision": "edit"}, HELLO, {"text": "hello"}),
-    "refuse": ({"decision": "refuse", "reason": "too\nloud"}, refused("too loud"), {"text": "hello"}),
-    "refuse without a reason": ({"decision": "refuse"}, refused("no reason given"), {"text": "hello"}),
-    "response, from the inbox": ([{"type": "response", "args": "too loud"}], refused("too loud"), {"text": "hello"}),
-    "ignore, from the inbox": ([{"type": "ignore", "args": None}], refused("no reason given"), {"text": "hello"}),
-    "an answer that is none": ("yes", refused("the answer was not approve, edit or refuse"), {"text": "hello"}),
-}
-
-
-@pytest.mark.parametrize(("answer", "result", "arguments"), DECISIONS.values(), ids=DECISIONS)
-async def test_a_person_decides(answer: Any, result: ToolResult, arguments: dict[str, Any], scripted: Script) -> None:
+@pytest.mark.parametrize(
+    ("answer", "arguments", "output", "error"), cases(DECISIONS, "answer", "arguments", "output", "error")
+)
+async def test_a_person_decides(answer: Any, arguments: Any, output: str, error: str | None, scripted: Script) -> None:
     script = scripted()
     graph, context = await waiting(script)
     found = await graph.ainvoke(Command(resume=answer), THREAD, context=context)
     action = found["memory"][0].action
-    assert action.arguments == arguments
-    assert action.result.model_copy(update={"seconds": 0.0}) == result
+    assert (action.arguments, action.result.output, action.result.error) == (arguments, output, error)
     assert len(script.asked("executor")) == 1  # the call that was approved is the one that was shown
     assert (found["answer"], found["pending_call"]) == ("hello", None)
 
@@ -105,20 +84,13 @@ async def test_an_edit_that_does_not_fit_is_asked_for_again(edit: Any, problem: 
     assert (found["memory"][0].action.result.output, found["status"]) == ("bye", "answered")
 
 
-async def test_the_planner_reads_a_refusal(scripted: Script) -> None:
+async def test_each_call_is_approved_anew_and_the_planner_reads_a_refusal(scripted: Script) -> None:
     script = scripted(verifier=[CONTINUE, STOP])
     graph, context = await waiting(script)
     refusal = Command(resume={"decision": "refuse", "reason": "too loud"})
-    assert (await graph.ainvoke(refusal, THREAD, context=context))["__interrupt__"]
-    assert 'Failed (refused): a person refused this call: "too loud"' in script.asked("planner")[1][-1].text
-
-
-async def test_each_call_is_approved_anew(scripted: Script) -> None:
-    script = scripted(verifier=[CONTINUE, STOP])
-    graph, context = await waiting(script)
-    found = await graph.ainvoke(APPROVE, THREAD, context=context)
-    assert found["__interrupt__"][0].value["turn"] == 2
-    assert len(found["memory"]) == 1
+    found = await graph.ainvoke(refusal, THREAD, context=context)
+    assert (found["__interrupt__"][0].value["turn"], len(found["memory"])) == (2, 1)
+    assert found["memory"][0].action.result.output in script.asked("planner")[1][-1].text
     found = await graph.ainvoke(APPROVE, THREAD, context=context)
     assert (len(found["memory"]), found["status"]) == (2, "answered")
     assert len(script.asked("executor")) == 2
@@ -139,12 +111,6 @@ async def test_a_new_question_forgets_a_call_that_waits(scripted: Script) -> Non
     second = {"messages": [("user", "Second?")]}
     found = await graph.ainvoke(second, THREAD, context=context.model_copy(update={"approve_tools": []}))
     assert (found["question"], found["status"], len(found["memory"])) == ("Second?", "answered", 1)
-
-
-async def test_tools_that_need_no_approval_run_at_once(scripted: Script) -> None:
-    graph = build_graph([echo], checkpointer=InMemorySaver())
-    context = settings(scripted(), approve_tools=["python_coder"])
-    assert (await graph.ainvoke(QUESTION, THREAD, context=context))["status"] == "answered"
 
 
 async def test_no_run_that_could_not_wait_begins(scripted: Script) -> None:
