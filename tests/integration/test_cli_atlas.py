@@ -53,25 +53,15 @@ def test_a_closed_pipe_ends_the_command_silently(call: str) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_an_interrupted_evaluation_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["solve q", "eval atlas --limit 2 --out out"])
+def test_an_interruption_ends_the_command_with_one_line_and_an_evaluation_says_how_to_go_on(
+    command: str, tmp_path: Path
+) -> None:
     with FakeOpenAI(lambda _: Fault.HANG) as server:
-        model = f"openai-compatible:fake@{server.base_url}"
-        call = ["eval", "atlas", "--limit", "2", "--model", model, "--out", str(tmp_path)]
-        process = subprocess.Popen([*COMMAND, *call], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        call = [*command.split(), "--model", f"openai-compatible:fake@{server.base_url}"]
+        process = subprocess.Popen([*COMMAND, *call], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         until(lambda: server.requests)
         os.kill(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=LAST_RESORT)
-    assert process.returncode == 130
-    assert errors.splitlines()[-2:] == [f"the tries are kept; resume with: agentflow {shlex.join(call)}", "interrupted"]
-
-
-def test_an_interruption_ends_the_run_with_one_line() -> None:
-    """Starting and ending Python takes seconds of a core, and much longer beside other work."""
-    with FakeOpenAI(lambda _: Fault.HANG) as server:
-        call = ["solve", "q", "--model", f"openai-compatible:fake@{server.base_url}"]
-        process = subprocess.Popen([*COMMAND, *call], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        until(lambda: server.requests)
-        os.kill(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=LAST_RESORT)
-    assert process.returncode == 130
-    assert errors == "interrupted\n"
+    kept = [f"the tries are kept; resume with: agentflow {shlex.join(call)}"] if command.startswith("eval") else []
+    assert (process.returncode, errors.splitlines()[-2:]) == (130, [*kept, "interrupted"])

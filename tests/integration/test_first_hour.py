@@ -133,14 +133,6 @@ def walking(folder: Path) -> Iterator[Walk]:
         walk.close()
 
 
-def test_a_line_that_is_not_printed_is_missed() -> None:
-    output = "Turn 1  Convert it\n  → 9\n(answered, 1 turn, 4.0 s)\n"
-    assert missing(["Turn 1 Convert it", "...", "(answered, 1 turn, ...)"], output) == ""
-    assert missing(["→ 9", "Turn 1 Convert it"], output) == "Turn 1 Convert it"
-    assert missing(["→ 10"], output) == "→ 10"
-    assert missing(["(answered, 2 turns, ...)"], output) == "(answered, 2 turns, ...)"
-
-
 def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
     problems = []
     with walking(tmp_path) as walk:

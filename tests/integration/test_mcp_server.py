@@ -290,14 +290,3 @@ def test_a_port_that_is_taken(url: str) -> None:
     port = url.removesuffix("/mcp").rpartition(":")[2]
     done = CliRunner().invoke(app, ["mcp", "--http", "--port", port])
     assert (done.exit_code, "choose another --port" in done.stderr) == (2, True)
-
-
-def test_without_the_package_it_says_what_to_install() -> None:
-    program = "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; from agentflow.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LAST_RESORT, env=environment()
-    )
-    assert done.returncode == 2
-    assert done.stderr == (
-        "error: this needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'\n"
-    )

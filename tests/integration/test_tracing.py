@@ -207,15 +207,6 @@ def test_usage_is_a_table_of_modules(script: Scripted) -> None:
     assert float(total[-1]) == 3 * int(total[1])
 
 
-def test_a_missing_extra_is_named(script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("agentflow.graph.tracing.otlp")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    done = CliRunner().invoke(app, ["solve", "q", "--tracing", "otel"])
-    assert done.exit_code == 2
-    assert "pip install 'agentflow-langgraph[otel]'" in done.stderr
-
-
 def test_the_served_graph_is_traced_as_the_environment_says(tmp_path: Path) -> None:
     program = (
         "from agentflow.graph.agent import build_graph\n"

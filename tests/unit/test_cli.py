@@ -152,6 +152,24 @@ def test_an_extra_that_is_missing_is_named(
     assert named in only_line(done.stderr)
 
 
+@pytest.mark.parametrize(
+    ("package", "user", "call", "extra"),
+    [
+        ("mcp", "agentflow.tools.mcp", "mcp", "[mcp]"),
+        ("opentelemetry.sdk.trace", "agentflow.graph.tracing.otlp", "solve q --tracing otel", "[otel]"),
+        ("gepa", "agentflow.rl.prompts.search", "prompts", "[prompts]"),
+    ],
+)
+def test_the_extra_of_a_package_that_is_missing_is_named(
+    package: str, user: str, call: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(user)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    done = run(*call.split())
+    assert (done.exit_code, extra in only_line(done.stderr)) == (2, True)
+
+
 def test_training_names_the_pythons_of_verl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "version_info", (3, 13, 0))

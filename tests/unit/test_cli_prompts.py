@@ -1,7 +1,6 @@
 """`agentflow prompts` and `--context` on the command line."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agentflow.cli import app
-from agentflow.cli.group import INTERRUPTED, MISUSED
+from agentflow.cli.group import INTERRUPTED
 from tests.fake_openai import FakeOpenAI
 from tests.prompted import SENTENCE, script, written
 from tests.scripted import Scripted
@@ -52,14 +51,6 @@ def test_an_interrupt_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch)
     done = CliRunner().invoke(app, words)
     assert done.exit_code == INTERRUPTED
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_without_gepa_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gepa", None)
-    monkeypatch.delitem(sys.modules, "agentflow.rl.prompts.search", raising=False)
-    done = CliRunner().invoke(app, ["prompts"])
-    assert done.exit_code == MISUSED
-    assert "[prompts]" in done.stderr
 
 
 def test_a_file_of_settings_is_over_the_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,23 +187,6 @@ def test_a_violation_is_seen(module: str, source: str) -> None:
     assert violations(module, source)
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("tools.card", "from agentflow.tools.result import ToolResult\nfrom . import result\nimport json"),
-        ("tools.mediawiki", "from agentflow.version import __version__"),
-        ("tools.encyclopedia", "GROUP = 'agentflow.corpora'"),
-        ("graph.models", "from agentflow.graph.context import Sampling"),
-        ("graph.agent", "from agentflow.nodes.planner import Planner"),
-        ("nodes.planner", "from agentflow.graph.state import State\nfrom agentflow.nodes import reply_parsing"),
-        ("rl.micro.declining", "from agentflow.nodes import planner\nfrom agentflow.evals.atlas import oracle"),
-        ("rl.launch.local_policy", "import torch"),
-    ],
-)
-def test_what_is_allowed_is_not_seen(module: str, source: str) -> None:
-    assert violations(module, source) == []
-
-
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("statement", "absent"),
