@@ -19,9 +19,7 @@ def external(description: str, schema: dict[str, Any], own: dict[str, Any] | Non
         return ""
 
     metadata = None if own is None else {"agentflow": own}
-    return StructuredTool(
-        name="f", description=description, args_schema=schema, coroutine=never, metadata=metadata
-    )  # fmt: skip
+    return StructuredTool(name="f", description=description, args_schema=schema, coroutine=never, metadata=metadata)
 
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -30,12 +28,8 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 def test_metadata_come_first() -> None:
     own = {"description": "Weather.", "limits": "Norway.", "examples": [{"city": "Oslo"}]}
     card = ToolCard.of(external('Else.\nLimits: none\nExample: {"city": "Rome"}', CITY, own))
-    assert (card.description, card.limits, card.examples, card.made_up) == (
-        "Weather.",
-        "Norway.",
-        own["examples"],
-        False,
-    )
+    assert (card.description, card.limits, card.made_up) == ("Weather.", "Norway.", False)
+    assert card.examples == own["examples"]
 
 
 def test_the_docstring_is_read() -> None:

@@ -1,5 +1,6 @@
 """The search engines' own protocols, spoken by servers on loopback over real HTTP."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import ENGINES
 from agentflow.tools.web.safe_http import FetchPolicy
 from tests.hanging import Handler
+from tests.unit.tools.tables import sections
 from tests.waiting import LAST_RESORT
 
 KEYS = ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -35,177 +37,93 @@ async def search(provider: SearchProvider, query: str = "nobel  2024") -> ToolRe
     return await run_tool(google_search(provider), {"query": query}, LAST_RESORT)
 
 
-async def failed(httpserver: HTTPServer, provider: SearchProvider, path: str, reply: Any, status: int = 200) -> str:
-    """The one line of a search whose engine gives that reply; it was asked once, and shows no key."""
-    if isinstance(reply, str):
-        httpserver.expect_request(path).respond_with_data(reply, status)
-    else:
-        httpserver.expect_request(path).respond_with_json(reply, status=status)
-    result = await search(provider)
-    assert result.error is ErrorClass.TOOL_ERROR
-    assert len(httpserver.log) == 1
+@pytest.fixture
+def engines(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, SearchProvider]:
+    for name, key in (("TAVILY", "tvly-secret"), ("SERPER", "serper-secret"), ("GEMINI", "gemini-secret")):
+        monkeypatch.setenv(f"{name}_API_KEY", key)
+    policy = FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), seconds=LAST_RESORT)
+    return {
+        "tavily": Tavily(httpserver.url_for(""), seconds=LAST_RESORT),
+        "serper": Serper(httpserver.url_for("/search"), seconds=LAST_RESORT),
+        "gemini": Gemini("some-model", httpserver.url_for("/v1beta"), seconds=20, policy=policy),
+    }
+
+
+PATHS = {"tavily": "/search", "serper": "/search", "gemini": "/v1beta/models/some-model:generateContent"}
+HITS, FAILURES, NO_HITS, [GROUNDED] = sections(__file__, "providers.txt").values()
+
+
+@pytest.mark.parametrize(("engine", "reply", "lines", "header", "body"), HITS)
+async def test_hits_become_short_numbered_lines(
+    httpserver: HTTPServer,
+    engines: dict[str, SearchProvider],
+    engine: str,
+    reply: Any,
+    lines: Any,
+    header: Any,
+    body: Any,
+) -> None:
+    httpserver.expect_request("/search", method="POST").respond_with_json(reply)
+    result = await search(engines[engine])
+    assert (result.error, result.provider, result.output.splitlines()) == (None, engine, lines)
+    ((request, _),) = httpserver.log
+    assert request.headers[header[0]] == header[1]
+    assert request.get_json(force=True).items() >= body.items()
+
+
+@pytest.mark.parametrize(("engine", "status", "reply", "message"), FAILURES)
+async def test_a_failure_is_one_line_without_the_key_and_asked_once(
+    httpserver: HTTPServer, engines: dict[str, SearchProvider], engine: str, status: int, reply: Any, message: str
+) -> None:
+    body = reply if isinstance(reply, str) else json.dumps(reply)
+    httpserver.expect_request(PATHS[engine]).respond_with_data(body, status)
+    result = await search(engines[engine])
+    assert (result.error, len(httpserver.log)) == (ErrorClass.TOOL_ERROR, 1)
+    assert message in result.output
     assert "secret" not in result.output
     assert "\n" not in result.output
-    return result.output
 
 
-# Tavily.
-
-
-@pytest.fixture
-def tavily(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Tavily:
-    monkeypatch.setenv("TAVILY_API_KEY", "tvly-secret")
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    return Tavily(httpserver.url_for(""), seconds=LAST_RESORT)
-
-
-async def test_tavilys_hits_become_short_numbered_lines(httpserver: HTTPServer, tavily: Tavily) -> None:
-    first = {
-        "title": "Nobel Prize\nin Physics",
-        "url": "https://a.example/1",
-        "content": "Hopfield  and\nHinton",
-        "score": 1,
-    }
-    second = {"title": "News", "url": "https://b.example/2", "content": "w" * 1000, "published_date": "2024-10-08"}
-    httpserver.expect_request("/search", method="POST").respond_with_json({"results": [first, second]})
-    result = await search(tavily)
-    assert result.error is None
-    assert result.output.splitlines() == [
-        *("1. Nobel Prize in Physics", "https://a.example/1", "Hopfield and Hinton"),
-        *("2. News (2024-10-08)", "https://b.example/2", "w" * 400),
-    ]
-    ((request, _),) = httpserver.log
-    assert request.headers["Authorization"] == "Bearer tvly-secret"
-    assert request.get_json(force=True).items() >= {"query": "nobel 2024", "max_results": 5}.items()
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "message"),
-    [
-        (401, {"detail": {"error": "bad key"}}, "refused the key; check TAVILY_API_KEY"),
-        (403, {"detail": {"error": "no"}}, "refused the key; check TAVILY_API_KEY"),
-        (429, {"detail": {"error": "limit"}}, "usage limit is reached"),
-        (400, {"detail": {"error": "too long"}}, "refused the query: too long"),
-        (500, {}, "answered with HTTP 500"),
-        (200, {"results": [1]}, "could not be read"),
-        (200, ["x"], "could not be read"),
-        (200, "<html>", "could not be read"),
-    ],
-)
-async def test_tavilys_failures(httpserver: HTTPServer, tavily: Tavily, status: int, body: Any, message: str) -> None:
-    assert message in await failed(httpserver, tavily, "/search", body, status)
-
-
-async def test_without_a_hit_an_answer_or_a_connection(
-    httpserver: HTTPServer, tavily: Tavily, never: Handler, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("engine", "reply"), NO_HITS)
+async def test_an_answer_that_rests_on_no_page_is_an_empty_result(
+    httpserver: HTTPServer, engines: dict[str, SearchProvider], engine: str, reply: Any
 ) -> None:
-    httpserver.expect_oneshot_request("/search").respond_with_json({"results": []})
-    assert (await search(tavily)).error is ErrorClass.EMPTY_RESULT
+    httpserver.expect_request(PATHS[engine]).respond_with_json(reply)
+    assert (await search(engines[engine])).error is ErrorClass.EMPTY_RESULT
+
+
+async def test_without_an_answer_a_connection_or_a_key(
+    httpserver: HTTPServer, never: Handler, engines: dict[str, SearchProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
     httpserver.expect_request("/search").respond_with_handler(never)
     assert (await search(Tavily(httpserver.url_for(""), seconds=0.5))).error is ErrorClass.TIMEOUT
     refused = await search(Tavily("http://127.0.0.1:9"))
     assert refused.output == "the search engine could not be reached (ConnectError)"
-    monkeypatch.delenv("TAVILY_API_KEY")
-    assert (
-        await search(tavily)
-    ).output == "google_search needs a key: set TAVILY_API_KEY to one from https://tavily.com"
+    for name, engine in engines.items():
+        monkeypatch.delenv(f"{name.upper()}_API_KEY")
+        assert f"set {name.upper()}_API_KEY to one from https://" in (await search(engine)).output
 
 
-# Serper.
+# Gemini's citations.
 
 
-@pytest.fixture
-def serper(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Serper:
-    monkeypatch.setenv("SERPER_API_KEY", "serper-secret")
-    return Serper(httpserver.url_for("/search"), seconds=LAST_RESORT)
+def grounded(server: HTTPServer) -> Any:
+    return json.loads(json.dumps(GROUNDED).replace("SERVER", server.url_for("").rstrip("/")))
 
 
-ORGANIC = {
-    "searchParameters": {"q": "nobel 2024", "type": "search"},
-    "organic": [
-        {"title": "Nobel Prize", "link": "https://a.example/", "snippet": "Hopfield\nand Hinton", "position": 1},
-        {"title": "News", "link": "https://b.example/", "snippet": "s", "date": "Oct 8, 2024", "position": 2},
-    ],
-}
-
-
-async def test_serper_gives_googles_results(httpserver: HTTPServer, serper: Serper) -> None:
-    httpserver.expect_request("/search", method="POST").respond_with_json(ORGANIC)
-    result = await search(serper)
-    assert result.output.splitlines() == [
-        *("1. Nobel Prize", "https://a.example/", "Hopfield and Hinton"),
-        *("2. News (Oct 8, 2024)", "https://b.example/", "s"),
-    ]
-    assert result.provider == "serper"
-    ((request, _),) = httpserver.log
-    assert request.headers["X-API-KEY"] == "serper-secret"
-    assert request.get_json() == {"q": "nobel 2024", "num": 5}
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "message"),
-    [
-        (403, {"message": "Unauthorized."}, "the search engine refused the key; check SERPER_API_KEY"),
-        (400, {"message": "Query not allowed"}, "the search engine answered with HTTP 400"),
-        (200, {"organic": [1]}, "gave an answer that could not be read"),
-        (200, {"organic": 5}, "gave an answer that could not be read"),
-        (200, [], "did not answer with a JSON object"),
-    ],
-)
-async def test_serpers_failures(httpserver: HTTPServer, serper: Serper, status: int, body: Any, message: str) -> None:
-    assert message in await failed(httpserver, serper, "/search", body, status)
-
-
-# Gemini.
-
-
-def grounded(server: HTTPServer) -> dict[str, Any]:
-    """A reply of the API: three pages, of which the second is cited twice and the third never."""
-    pages = [("a.example", "/r/1"), ("b.example", "/r/2"), ("c.example", "/r/3")]
-    supports = [("One sentence.", [0, 1]), ("Another one.", [1])]
-    return {
-        "candidates": [
-            {
-                "content": {"role": "model", "parts": [{"text": "One sentence. Another one."}]},
-                "finishReason": "STOP",
-                "groundingMetadata": {
-                    "webSearchQueries": ["nobel 2024"],
-                    "groundingChunks": [{"web": {"title": t, "uri": server.url_for(path)}} for t, path in pages],
-                    "groundingSupports": [
-                        {"segment": {"endIndex": 9, "text": text}, "groundingChunkIndices": numbers}
-                        for text, numbers in supports
-                    ],
-                },
-            }
-        ],
-        "modelVersion": "gemini-test-001",
-    }
-
-
-@pytest.fixture
-def gemini(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Gemini:
-    monkeypatch.setenv("GEMINI_API_KEY", "gemini-secret")
-    policy = FetchPolicy(allowed=frozenset({(httpserver.host, httpserver.port)}), seconds=LAST_RESORT)
-    return Gemini("some-model", httpserver.url_for("/v1beta"), seconds=20, policy=policy)
-
-
-CALL = "/v1beta/models/some-model:generateContent"
-
-
-async def test_gemini_cites_pages_and_is_declared(httpserver: HTTPServer, gemini: Gemini) -> None:
-    httpserver.expect_request(CALL, method="POST").respond_with_json(grounded(httpserver))
+async def test_gemini_cites_pages_and_is_declared(httpserver: HTTPServer, engines: dict[str, SearchProvider]) -> None:
+    httpserver.expect_request(PATHS["gemini"], method="POST").respond_with_json(grounded(httpserver))
     httpserver.expect_request("/r/1").respond_with_data("", 302, {"Location": "https://a.example/page"})
     httpserver.expect_request("/r/2").respond_with_data("", 302, {"Location": "https://b.example/page"})
     httpserver.expect_request("/r/3").respond_with_data("gone", 404)
-    result = await search(gemini)
+    result = await search(engines["gemini"])
     assert result.output.splitlines() == [
         *("1. b.example", "https://b.example/page", "One sentence. Another one."),
         *("2. a.example", "https://a.example/page", "One sentence."),
         *("3. c.example", httpserver.url_for("/r/3")),
     ]
     assert result.provider == "gemini (gemini-test-001)"
-    request = next(request for request, _ in httpserver.log if request.path == CALL)
+    request = next(request for request, _ in httpserver.log if request.path == PATHS["gemini"])
     assert request.headers["x-goog-api-key"] == "gemini-secret"
     assert "gemini-secret" not in request.url
     body = request.get_json()
@@ -213,38 +131,17 @@ async def test_gemini_cites_pages_and_is_declared(httpserver: HTTPServer, gemini
     assert body["contents"] == [{"role": "user", "parts": [{"text": "nobel 2024"}]}]
 
 
-async def test_a_citation_that_leads_inside_is_not_followed(httpserver: HTTPServer, gemini: Gemini) -> None:
+async def test_a_citation_that_leads_inside_is_not_followed(
+    httpserver: HTTPServer, engines: dict[str, SearchProvider]
+) -> None:
     reply = grounded(httpserver)
     reply["candidates"][0]["groundingMetadata"]["groundingChunks"][1]["web"]["uri"] = "http://127.0.0.1:1/latest"
-    httpserver.expect_request(CALL).respond_with_json(reply)
+    httpserver.expect_request(PATHS["gemini"]).respond_with_json(reply)
     httpserver.expect_request("/r/1").respond_with_data("", 302, {"Location": "http://[bad"})
     httpserver.expect_request("/r/3").respond_with_data("")
-    result = await search(gemini)
+    result = await search(engines["gemini"])
     assert "http://127.0.0.1:1/latest" in result.output  # named, not asked
     assert result.error is None
-
-
-@pytest.mark.parametrize(
-    "reply", [{}, {"candidates": []}, {"candidates": [{"content": {"parts": [{"text": "I know it."}]}}]}]
-)
-async def test_an_answer_that_rests_on_no_page_is_an_empty_result(
-    httpserver: HTTPServer, gemini: Gemini, reply: dict[str, Any]
-) -> None:
-    httpserver.expect_request(CALL).respond_with_json(reply)
-    assert (await search(gemini)).error is ErrorClass.EMPTY_RESULT
-
-
-OTHERS = [
-    *({"groundingChunks": [1]}, {"groundingChunks": 3}, 5),
-    {"groundingChunks": [{}], "groundingSupports": [{"groundingChunkIndices": [7]}]},
-]
-
-
-@pytest.mark.parametrize("metadata", OTHERS)
-async def test_an_answer_of_another_form_cannot_be_read(httpserver: HTTPServer, gemini: Gemini, metadata: Any) -> None:
-    assert "could not be read" in await failed(
-        httpserver, gemini, CALL, {"candidates": [{"groundingMetadata": metadata}]}
-    )
 
 
 # langchain-community's wrappers.
@@ -280,19 +177,9 @@ async def test_without_langchain_community_it_says_how_to_get_it(monkeypatch: py
 # Which one is asked.
 
 
-@pytest.mark.parametrize(
-    ("spec", "kind"),
-    [
-        ("auto", Automatic),
-        ("tavily", Tavily),
-        ("serper", Serper),
-        ("gemini", Gemini),
-        ("gemini:gemini-2.5-pro", Gemini),
-        ("community:searx", Community),
-    ],
-)
-def test_an_engine_by_its_spec(spec: str, kind: type) -> None:
-    assert type(provider_of(spec)) is kind
+def test_an_engine_by_its_spec() -> None:
+    kinds = {"auto": Automatic, "tavily": Tavily, "serper": Serper, "gemini:gemini-2.5-pro": Gemini}
+    assert {spec: type(provider_of(spec)) for spec in kinds} == kinds
 
 
 @pytest.mark.parametrize("spec", ["", "bing", "tavily:x", "community", "community:x", "gemini:../../x", "gemini:a b"])
@@ -338,8 +225,3 @@ async def test_without_any_key_auto_names_them_all(monkeypatch: pytest.MonkeyPat
     assert state("serper") == (False, "set SERPER_API_KEY (https://serper.dev)")
     monkeypatch.setenv("SERPER_API_KEY", "k")
     assert state("auto") == (True, "asks serper")
-
-
-async def test_a_chosen_engine_without_its_key_says_which(httpserver: HTTPServer) -> None:
-    result = await search(provider_of("gemini"))
-    assert "set GEMINI_API_KEY to one from https://aistudio.google.com" in result.output

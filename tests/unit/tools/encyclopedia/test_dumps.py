@@ -46,18 +46,15 @@ def test_reading_goes_on_at_any_position(tmp_path: Path, name: str) -> None:
         assert passages(tmp_path / name, positions[number]) == passages(tmp_path / name)[number + 1 :]
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ("[1]", "expected an object"),
-        (json.dumps({"title": "A"}), '"text" must be'),
-        (json.dumps({"title": "", "text": "a"}), '"title" must be'),
-        (json.dumps({"title": "A", "text": 3}), '"text" must be'),
-        (json.dumps({"contents": "no text"}), '"text" must be'),
-    ],
-)
+BAD_LINES = {
+    **dict.fromkeys(("{", "[" * 100_000), "not JSON"),
+    "[1]": "expected an object",
+    '{"title": "", "text": "a"}': '"title" must be',
+    **dict.fromkeys(('{"title": "A"}', '{"title": "A", "text": 3}', '{"contents": "no text"}'), '"text" must be'),
+}
+
+
+@pytest.mark.parametrize(("line", "problem"), BAD_LINES.items())
 def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
     path = tmp_path / "wiki.jsonl"
     path.write_text('{"title": "A", "text": "a"}\n' + line + "\n")
@@ -68,19 +65,15 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fails(CorpusError, "unreadable", "none.jsonl"):
-        open_dump(tmp_path / "none.jsonl")
-    with fails(CorpusError, "unreadable", "none.zim"):
-        open_dump(tmp_path / "none.zim")
-    (tmp_path / "latin.jsonl").write_bytes(b'{"title": "\xe9"}')
-    with fails(CorpusError, "bad_line", "line 1"):
-        passages(tmp_path / "latin.jsonl")
-    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b'{"title": "A", "text": "a"}\n' * 1000)[:-9])
-    with fails(CorpusError, "truncated"):
-        passages(tmp_path / "cut.jsonl.gz")
-    (tmp_path / "text.jsonl.gz").write_bytes(b"not gzip")
-    with fails(CorpusError, "truncated"):
-        passages(tmp_path / "text.jsonl.gz")
+    for name in ("none.jsonl", "none.zim"):
+        with fails(CorpusError, "unreadable", name):
+            open_dump(tmp_path / name)
+    cut = gzip.compress(b'{"title": "A", "text": "a"}\n' * 1000)[:-9]
+    damaged = {"latin.jsonl": b'{"title": "\xe9"}', "cut.jsonl.gz": cut, "text.jsonl.gz": b"not gzip"}
+    for name, content in damaged.items():
+        (tmp_path / name).write_bytes(content)
+        with fails(CorpusError, "truncated" if name.endswith(".gz") else "bad_line"):
+            passages(tmp_path / name)
     monkeypatch.setattr("agentflow.tools.encyclopedia.dumps.MAX_LINE", 50)
     (tmp_path / "long.jsonl").write_text("x" * 51)
     with fails(CorpusError, "line_too_long"):

@@ -11,27 +11,18 @@ from agentflow.tools.sandbox.limits import Limits
 LIMITS = Limits(files=10, disk_bytes=1 << 20)
 
 
-def test_a_few_small_files_are_within_the_limits(tmp_path: Path) -> None:
+def test_files_folders_links_and_bytes_count(tmp_path: Path) -> None:
+    for name in ("few", "many", "big"):
+        (tmp_path / name).mkdir()
     for n in range(10):
-        (tmp_path / str(n)).write_bytes(b"x" * 1000)
-    assert not folder.exceeds(str(tmp_path), LIMITS)
-
-
-def test_files_folders_and_links_count(tmp_path: Path) -> None:
+        (tmp_path / "few" / str(n)).write_bytes(b"x" * 1000)
     for n in range(4):
-        (tmp_path / f"file{n}").touch()
-        (tmp_path / f"folder{n}").mkdir()
-        (tmp_path / f"folder{n}" / "link").symlink_to("/")
-    assert folder.exceeds(str(tmp_path), LIMITS)
-
-
-def test_bytes_count(tmp_path: Path) -> None:
-    (tmp_path / "big").write_bytes(bytes(2 << 20))
-    assert folder.exceeds(str(tmp_path), LIMITS)
-
-
-def test_a_folder_that_is_gone_is_within_the_limits(tmp_path: Path) -> None:
-    assert not folder.exceeds(str(tmp_path / "gone"), LIMITS)
+        (tmp_path / "many" / f"file{n}").touch()
+        (tmp_path / "many" / f"folder{n}").mkdir()
+        (tmp_path / "many" / f"folder{n}" / "link").symlink_to("/")
+    (tmp_path / "big" / "file").write_bytes(bytes(2 << 20))
+    too_much = {name: folder.exceeds(str(tmp_path / name), LIMITS) for name in ("few", "many", "big", "gone")}
+    assert too_much == {"few": False, "many": True, "big": True, "gone": False}
 
 
 def test_folders_deeper_than_a_path_and_closed_ones_are_removed(

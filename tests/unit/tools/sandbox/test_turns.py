@@ -81,19 +81,14 @@ def test_most_descriptors_are_left_to_the_host(few_descriptors: None) -> None:
     crowd.end()
 
 
-def test_all_together_get_no_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 10 * MANY)
+@pytest.mark.parametrize(("available", "running"), [(10, 3), (0, 1)])
+def test_all_together_get_no_more_memory_than_there_is_but_one_always_runs(
+    monkeypatch: pytest.MonkeyPatch, available: int, running: int
+) -> None:
+    monkeypatch.setattr(memory, "available", lambda: available * MANY)
     crowd = Crowd(8, share=3 * MANY)
-    crowd.await_running(3)
-    assert crowd.queue._promised == 9 * MANY
-    crowd.end()
-
-
-def test_one_always_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 0)
-    crowd = Crowd(2)
-    crowd.await_running(1)
-    assert crowd.queue._running == 1
+    crowd.await_running(running)
+    assert (crowd.queue._running, crowd.queue._promised) == (running, running * 3 * MANY)
     crowd.end()
 
 
@@ -134,16 +129,12 @@ def test_a_forked_process_has_turns_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
 
 
-@pytest.mark.parametrize(
-    ("files", "left"),
-    [
-        ({}, math.inf),
-        ({"memory.max": "max", "memory.current": "5"}, math.inf),
-        ({"memory.max": "1000", "memory.current": "300"}, 700),
-        ({"memory.max": "1000", "memory.current": "300", "memory.stat": "anon 1\ninactive_file 50\n"}, 750),
-    ],
-)
-def test_what_a_container_leaves(tmp_path: Path, files: dict[str, str], left: float) -> None:
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-    assert memory._of_container(tmp_path, "memory.max", "memory.current", "inactive_file") == left
+def test_what_a_container_leaves(tmp_path: Path) -> None:
+    def left(**files: str) -> float:
+        for name, content in files.items():
+            (tmp_path / f"memory.{name}").write_text(content)
+        return memory._of_container(tmp_path, "memory.max", "memory.current", "inactive_file")
+
+    assert left() == left(max="max", current="5") == math.inf
+    assert left(max="1000", current="300") == 700
+    assert left(stat="anon 1\ninactive_file 50\n") == 750
