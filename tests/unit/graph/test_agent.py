@@ -4,18 +4,19 @@ import asyncio
 import re
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
-from langchain_core.tools import BaseTool, ToolException, tool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.conversation import exchanged
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.state import Action, Plan, State, Turn, Verdict
+from agentflow.graph.state import Action, State, Verdict
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.result import ErrorClass
 from tests.clock import HOUR, Clock
@@ -124,12 +125,6 @@ async def test_the_generator_reads_none_of_our_texts_as_facts(scripted: Script) 
     assert "no call" in planner_reads[5].text
 
 
-async def test_a_call_that_came_too_late_is_no_fact(scripted: Script, clock: Clock) -> None:
-    script = scripted(executor=clock.hang)
-    assert (await solve(script, max_seconds=HOUR)).status == "out_of_time"
-    assert script.asked("generator")[0][1].text == "Question: Which word?"
-
-
 # Time
 
 
@@ -138,23 +133,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-@pytest.mark.parametrize("module", ["analyst", "planner", "executor", "verifier"])
+@pytest.mark.parametrize("module", ["analyst", "planner", "executor", "verifier", "generator"])
 async def test_reference_bug_time_is_tested_only_between_steps(module: str, scripted: Script, clock: Clock) -> None:
-    state = await solve(scripted(**{module: clock.hang}), max_seconds=HOUR)
-    assert (state.status, state.answer) == ("out_of_time", "hello")
-    assert len(state.memory) == 1
-
-
-async def test_a_hanging_tool_is_cut_short(scripted: Script, clock: Clock) -> None:
-    @tool
-    async def slow(text: str) -> str:
-        """Never returns."""
-        return await clock.hang()
-
-    script = scripted(planner=PLAN.replace("echo", "slow"), verifier=CONTINUE)
-    state = await solve(script, slow, max_seconds=HOUR)
-    assert (state.status, state.answer) == ("out_of_time", "hello")
-    assert state.memory[0].action.result.error == ErrorClass.TIMEOUT
+    script = scripted(**{module: clock.hang})
+    state = await solve(script, max_seconds=HOUR)
+    assert (state.status, len(state.memory)) == ("out_of_time", 1)
+    assert state.answer == state.messages[-1].text == (OUT_OF_TIME if module == "generator" else "hello")
+    if module == "executor":  # a call that came too late is no fact
+        assert script.asked("generator")[0][1].text == "Question: Which word?"
 
 
 async def test_a_hanging_tool_that_blocks_its_thread_is_not_waited_for(scripted: Script, clock: Clock) -> None:
@@ -188,11 +174,6 @@ async def test_the_planner_reads_why_a_turn_ended(scripted: Script, monkeypatch:
     assert (state.status, state.memory[1].action.result.output) == ("answered", "hello")
 
 
-async def test_a_hanging_generator_leaves_an_answer_that_tells(scripted: Script, clock: Clock) -> None:
-    state = await solve(scripted(generator=clock.hang), max_seconds=HOUR)
-    assert (state.status, state.answer, state.messages[-1].text) == ("out_of_time", OUT_OF_TIME, OUT_OF_TIME)
-
-
 @pytest.mark.parametrize("invoke", ["ainvoke", "invoke"])
 async def test_the_seconds_bound_a_run_whose_endpoint_hangs(invoke: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It once took 77 seconds where 4 were allowed."""
@@ -214,24 +195,22 @@ async def test_a_part_of_the_time_is_kept_for_the_answer(scripted: Script, monke
 # Failures are turns that the planner sees
 
 
-@tool
-async def broken(text: str) -> str:
-    """Raises."""
-    raise ZeroDivisionError("no\nlines")
+def failing(name: str, act: Callable[[], str]) -> BaseTool:
+    async def call(text: str) -> str:
+        return act()
+
+    return StructuredTool.from_function(coroutine=call, name=name, description="Fails.")
 
 
-@tool
-async def refusing(text: str) -> str:
-    """Raises what LangChain's tools raise."""
-    raise ToolException("not today")
+def throw(error: Exception) -> Any:
+    raise error
 
 
-@tool
-async def silent(text: str) -> str:
-    """Has nothing to say."""
-    return "  \n"
-
-
+FAILING = [
+    failing("broken", lambda: throw(ZeroDivisionError("no\nlines"))),
+    failing("refusing", lambda: throw(ToolException("not today"))),
+    failing("silent", lambda: "  \n"),
+]
 E = ErrorClass
 FAILURES: dict[str, tuple[dict[str, Reply], ErrorClass, str]] = {
     "no plan": ({"planner": "I don't know."}, E.BAD_PLAN, "the plan had no line 'Sub-Goal: ...'"),
@@ -256,25 +235,18 @@ async def test_a_failure_is_a_turn_of_its_class(
     replies: dict[str, Reply], error: ErrorClass, message: str, scripted: Script
 ) -> None:
     def fail(_: list[BaseMessage]) -> str:
-        raise RuntimeError("out of order")
+        return str(throw(RuntimeError("out of order")))
 
     replies = {name: fail if reply == "raise" else reply for name, reply in replies.items()}
     planner = replies.pop("planner", PLAN)
     script = scripted(planner=[planner, planner], verifier=[CONTINUE, STOP], **replies)
-    state = await solve(script, broken, refusing, silent, tools=["base_generator"])
+    state = await solve(script, *FAILING, tools=["base_generator"])
     result = state.memory[0].action.result
     assert (result.status, result.error) == ("error", error)
     assert message in result.output
     assert len(result.output.splitlines()) == 1
     assert f"Failed ({error}): {result.output}" in script.asked("planner")[1][-1].text
     assert (state.status, state.answer) == ("answered", "hello")
-
-
-async def test_an_unreadable_verdict_goes_on(scripted: Script) -> None:
-    script = scripted(verifier=["The bus stop is near.", STOP])
-    state = await solve(script)
-    assert [turn.verdict.signal for turn in state.memory] == ["continue", "stop"]
-    assert "The verdict could not be read" in script.asked("planner")[1][-1].text
 
 
 @pytest.mark.parametrize("module", ["analyst", "planner", "executor", "verifier", "generator"])
@@ -312,6 +284,7 @@ async def test_a_long_result_is_shortened_once_and_the_prefix_holds(scripted: Sc
     script = scripted(executor='{"text": "' + "x" * 5000 + '"}', verifier=[CONTINUE, CONTINUE, STOP])
     state = await solve(script, max_turns=5, memory_tokens=500)
     output = state.memory[0].action.result.output
+    assert state.messages[2].text == output
     assert len(output) < 500
     assert "[... 4600 characters cut ...]" in output  # 500 tokens over 5 turns, four characters each
     for module in ("planner", "verifier"):
@@ -374,29 +347,20 @@ async def test_reference_bug_memory_leaks_between_rollouts(scripted: Script) -> 
 
 
 async def test_the_state_survives_the_checkpointer(scripted: Script) -> None:
-    script = scripted(
-        planner=["nothing", PLAN],
-        executor='{"text": "hello \\ud83d 東京"}',
-        verifier=[CONTINUE, STOP],
-    )
-    graph = build_graph([echo], checkpointer=InMemorySaver())
+    @tool
+    async def half(number: int, text: str) -> str:
+        """Halves a number, which may be larger than 64 bits."""
+        return f"{number // 2} {text}"
+
+    arguments = '{"number": 20000000000000000000000, "text": "\\ud83d 東京"}'
+    plan = PLAN.replace("echo", "half")
+    script = scripted(planner=["nothing", plan], executor=arguments, verifier=[CONTINUE, STOP])
+    graph = build_graph([half], checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     given = await graph.ainvoke(question(), thread, context=settings(script))
     kept = (await graph.aget_state(thread)).values
     assert kept["memory"] == given["memory"]
-    assert all(isinstance(turn, Turn) and isinstance(turn.plan, Plan) for turn in kept["memory"])
+    assert kept["memory"][1].action.result.output == "10000000000000000000000 ? 東京"
     assert isinstance(kept["verdict"], Verdict)
     assert kept["memory"][0].plan.error is ErrorClass.BAD_PLAN
     assert State.model_validate(kept) == State.model_validate(given)
-
-
-async def test_a_large_integer_survives_the_checkpointer(scripted: Script) -> None:
-    @tool
-    async def half(number: int) -> str:
-        """Halves."""
-        return str(number // 2)
-
-    script = scripted(planner=PLAN.replace("echo", "half"), executor='{"number": 20000000000000000000000}')
-    graph = build_graph([half], checkpointer=InMemorySaver())
-    found = await graph.ainvoke(question(), {"configurable": {"thread_id": "1"}}, context=settings(script))
-    assert found["memory"][0].action.result.output == "10000000000000000000000"

@@ -1,14 +1,10 @@
 """The conversation: LangChain's messages out, the answer as a stream, and questions that refer to what was said."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -59,17 +55,6 @@ async def test_a_failed_call_is_an_error_and_an_unreadable_plan_is_no_call(
 ) -> None:
     found = await agent(scripted(**replies), max_turns=1).ainvoke(question(), THREAD)
     assert [message.status for message in found["messages"] if isinstance(message, ToolMessage)] == statuses
-
-
-async def test_a_long_result_is_as_short_as_in_memory(scripted: Script) -> None:
-    @tool
-    async def echo(text: str) -> str:
-        """Repeats a text."""
-        return "word " * 5000
-
-    graph = build_graph([echo], context=Context(model=scripted().spec, memory_tokens=1000))
-    found = await graph.ainvoke(question())
-    assert found["messages"][2].text == found["memory"][0].action.result.output
 
 
 async def test_a_call_that_was_edited_is_the_call_that_was_made(scripted: Script) -> None:
@@ -157,27 +142,18 @@ async def test_a_follow_up_is_asked_as_a_question_that_stands_by_itself(scripted
         assert ("Where is B?" in last, "And B?" in last, "Rome" in last) == (True, False, False)
 
 
-async def test_a_first_question_costs_no_further_call(scripted: Script) -> None:
-    script = scripted()
-    graph = agent(script)
-    for messages in ([("system", "Be brief."), ("user", "Which word?")], [("user", "Which word?")]):
-        await graph.ainvoke({"messages": messages}, {"configurable": {"thread_id": str(len(messages))}})
+@pytest.mark.parametrize(
+    ("settings", "asked"), [({}, 1), ({"model": "embedded", "corpus": "atlas"}, 0)], ids=["unreadable", "embedded"]
+)
+async def test_the_question_stays_where_no_rewriting_is_read_or_the_embedded_model_never_learnt_to(
+    settings: dict[str, Any], asked: int, scripted: Script
+) -> None:
+    script = scripted(follow_up="I cannot do that.")
+    graph = build_graph([echo], context=Context(**{"model": script.spec, **settings}), checkpointer=InMemorySaver())
+    await graph.ainvoke({"messages": [("system", "Be brief."), ("user", "First?")]}, THREAD)
     assert script.asked("follow_up") == []
-    assert len(script.asked("analyst")) == 2
-
-
-async def test_an_unreadable_reply_leaves_the_question(scripted: Script) -> None:
-    graph = agent(scripted(follow_up="I cannot do that."))
-    await graph.ainvoke(question("First?"), THREAD)
     assert (await graph.ainvoke(question("Second?"), THREAD))["question"] == "Second?"
-
-
-async def test_the_embedded_model_is_not_asked_for_what_it_never_learnt(scripted: Script) -> None:
-    script = scripted()
-    graph = build_graph([echo], context=Context(model="embedded", corpus="atlas"), checkpointer=InMemorySaver())
-    await graph.ainvoke(question("First?"), THREAD)
-    assert (await graph.ainvoke(question("Second?"), THREAD))["question"] == "Second?"
-    assert script.asked("follow_up") == []
+    assert len(script.asked("follow_up")) == asked
 
 
 async def test_the_embedded_model_answers_a_follow_up_that_stands_by_itself() -> None:
@@ -194,39 +170,3 @@ async def test_a_long_conversation_is_read_from_its_end(scripted: Script) -> Non
     assert "#19 " in conversation.text
     assert "#0 " not in conversation.text
     assert len(conversation.text) < 33_000
-
-
-# Agents of agents
-
-
-class Chief(BaseChatModel):
-    """A model that calls the tool that it was offered once, then repeats the result."""
-
-    offered: str = ""
-
-    @property
-    def _llm_type(self) -> str:
-        return "chief"
-
-    def bind_tools(self, tools: Sequence[BaseTool | Any], **options: Any) -> BaseChatModel:  # type: ignore[override]
-        return Chief(offered=tools[0].name)
-
-    def _generate(self, messages: list[BaseMessage], *arguments: Any, **options: Any) -> ChatResult:
-        call: Any = {"name": self.offered, "args": {"task": messages[-1].text}, "id": "1", "type": "tool_call"}
-        done = isinstance(messages[-1], ToolMessage)
-        reply = AIMessage(f"They say: {messages[-1].text}") if done else AIMessage("", tool_calls=[call])
-        return ChatResult(generations=[ChatGeneration(message=reply)])
-
-
-async def test_a_subagent_of_create_agent(scripted: Script) -> None:
-    graph = build_graph([echo], context=Context(model=scripted(generator=LONG).spec))
-
-    @tool
-    async def research(task: str) -> str:
-        """Answers a question."""
-        found = await graph.ainvoke({"messages": [("user", task)]})
-        return str(found["messages"][-1].text)
-
-    chief = create_agent(Chief(), [research])
-    found = await chief.ainvoke(question())
-    assert found["messages"][-1].text == "They say: The word stands in the dictionary.\n\nhello"

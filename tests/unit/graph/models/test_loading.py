@@ -31,7 +31,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("spec", "parts"), cases(Path(__file__).parent.with_name("cases") / "specs.jsonl", "spec", "parts")
 )
-def test_a_spec_has_three_parts_or_is_refused_without_its_secrets(spec: str, parts: list[str] | None) -> None:
+def test_a_spec_has_three_parts_or_is_refused(spec: str, parts: list[str] | None) -> None:
     if parts:
         assert parse(spec) == ModelSpec(*parts)
         return
