@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from encodings.aliases import aliases
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -125,37 +126,16 @@ async def test_the_rules_of_many_sites_are_bounded(
 # PDF.
 
 
-def small_pdf(*lines: str) -> bytes:
-    """A PDF of one page by hand, as the format's own specification shows it."""
-    content = "BT /F1 12 Tf 72 720 Td 14 TL " + " ".join(f"({line}) Tj T*" for line in lines) + " ET"
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
-        "/Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
-        f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
-    ]
-    return _with_table([body.encode() for body in objects])
-
-
-def _with_table(objects: list[bytes]) -> bytes:
-    body, offsets = b"%PDF-1.4\n", []
-    for number, one in enumerate(objects, start=1):
-        offsets.append(len(body))
-        body += b"%d 0 obj\n%s\nendobj\n" % (number, one)
-    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    trailer = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, len(body))
-    return body + b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table) + trailer
+VAULT = (Path(__file__).parent / "cases" / "vault.pdf").read_bytes()  # of one page, by hand
 
 
 def bomb_pdf() -> bytes:
-    """Two gigabytes of a page's content in two megabytes."""
+    """The same page with two gigabytes of content in two megabytes."""
     zeros = zlib.compress(b"0 " * (50 << 20), 9)
     stream = b"<< /Length %d /Filter [/FlateDecode] >>\nstream\n%s\nendstream" % (len(zeros), zeros)
-    contents = b"[" + b"4 0 R " * 20 + b"]"
-    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Resources << >> /Contents %s >>" % contents
-    pages = b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"
-    return _with_table([b"<< /Type /Catalog /Pages 2 0 R >>", pages, page, stream])
+    before, rest = VAULT.split(b"4 0 obj\n")
+    before = before.replace(b"/Contents 4 0 R", b"/Contents [" + b"4 0 R " * 20 + b"]")
+    return before + b"4 0 obj\n" + stream + b"\nendobj\n" + rest.partition(b"endobj\n")[2]
 
 
 PDF, PLAIN, WEB = "application/pdf", "text/plain", "text/html"
@@ -166,8 +146,8 @@ RUSSIAN = '<html><meta charset="cp1251"><body><p>Привет, мир.</p></body
 @pytest.mark.parametrize(
     ("content_type", "body", "text"),
     [
-        (PDF, small_pdf("The code of the vault is 4711.", "It is kept."), "The code of the vault is 4711."),
-        *((PDF, body, None) for body in (b"", b"%PDF-1.7\n", b"no pdf", small_pdf("text")[:300])),
+        (PDF, VAULT, "The code of the vault is 4711."),
+        *((PDF, body, None) for body in (b"", b"%PDF-1.7\n", b"no pdf", VAULT[:300])),
         (f"{PLAIN}; charset=latin-1", "Zoë".encode("latin-1"), "Zoë"),
         (f"{PLAIN}; charset=utf-8", "Zoë".encode("latin-1"), "Zo\ufffd"),  # a wrong one
         (f"{PLAIN}; charset=none-such", "Zoë".encode(), "Zoë"),
@@ -228,9 +208,11 @@ def test_the_agents_own_process_parses_nothing(tier: str) -> None:
         "print(*{'trafilatura', 'lxml', 'pypdf'} & sys.modules.keys())"
     )
     environment = {**os.environ, "AGENTFLOW_SANDBOX": tier}
-    command = [sys.executable, "-c", program, small_pdf("4711").hex()]
+    command = [sys.executable, "-c", program, VAULT.hex()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["Velmora is a city.", "4711", ""], done.stderr
+    assert done.stdout.splitlines() == ["Velmora is a city.", "The code of the vault is 4711.", "It is kept.", ""], (
+        done.stderr
+    )
 
 
 @pytest.mark.parametrize("name", sorted({*aliases.values(), "idna", "unicode_escape", "raw_unicode_escape", "mbcs"}))
