@@ -23,15 +23,12 @@ def context(monkeypatch: pytest.MonkeyPatch) -> Any:
     return {"planner_model": script.spec}
 
 
-async def test_a_question_goes_in_and_the_answer_comes_out(context: Any) -> None:
-    assert await ask.graph.ainvoke({"question": "Which?"}, context=context) == {"answer": "to Question: Which?"}
-
-
 async def test_a_second_question_on_a_thread_knows_nothing_of_the_first(context: Any) -> None:
     graph, thread = ask.graph.copy({"checkpointer": InMemorySaver()}), {"configurable": {"thread_id": "1"}}
     for question in ("First?", "Second?"):
         found = await graph.ainvoke({"question": question}, thread, context=context)
         assert found == {"answer": f"to Question: {question}"}
+    assert set(graph.get_input_jsonschema()["properties"]) == {"question"}
     messages = (await graph.aget_state(thread)).values["messages"]
     assert [message.text for message in messages][2:] == ["Second?", "to Question: Second?"]
 
@@ -42,9 +39,3 @@ async def test_its_settings_are_a_clients(monkeypatch: pytest.MonkeyPatch) -> No
     with fails(ModelError, "not_granted", "AGENTFLOW_FILES"):
         await ask.graph.ainvoke({"question": "What?"}, context=far)
     assert ask.graph.get_context_jsonschema() == StudioConfig.model_json_schema()
-
-
-def test_a_tool_that_is_made_of_it_has_one_argument() -> None:
-    schema = ask.graph.get_input_jsonschema()
-    assert set(schema["properties"]) == {"question"}
-    assert set(ask.graph.get_output_jsonschema()["properties"]) == {"answer"}

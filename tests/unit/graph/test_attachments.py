@@ -24,17 +24,11 @@ def asked(text: str, *blocks: dict[str, Any]) -> HumanMessage:
     return HumanMessage([{"type": "text", "text": text}, *blocks])
 
 
-def test_a_conversation_without_any_stays_as_it_is() -> None:
+def test_text_files_are_part_of_the_question_and_the_last_images_are_attached() -> None:
     conversation: list[BaseMessage] = [SystemMessage("s"), HumanMessage("Question: q")]
-    assert with_attachments(conversation, [HumanMessage("q")]) is conversation
-    assert with_attachments(conversation, [asked("q", NOTES)]) is conversation
-
-
-def test_a_text_file_is_part_of_the_question() -> None:
+    for said in (HumanMessage("q"), asked("q", NOTES)):
+        assert with_attachments(conversation, [said]) is conversation
     assert texts(asked("Which word?", NOTES, IMAGE)) == "Which word?\n\nThe word is hello."
-
-
-def test_the_last_message_with_an_image_counts() -> None:
     assert attached([asked("a", IMAGE), asked("b", PDF), HumanMessage("c")]) == [PDF]
 
 
@@ -68,12 +62,9 @@ async def test_a_model_that_takes_none_refuses_by_name(
     assert script.calls == []
 
 
-@pytest.mark.parametrize(("block", "read"), [(IMAGE, True), (PDF, False)])
-async def test_a_models_profile_decides(block: dict[str, Any], read: bool, scripted: Script) -> None:
+async def test_a_models_profile_decides(scripted: Script) -> None:
     model = ScriptedModel(script=scripted().name, profile={"image_inputs": True, "pdf_inputs": False})
     graph = build_graph([echo], model=model)
-    if read:
-        assert (await graph.ainvoke({"messages": [asked("What is it?", block)]}))["answer"] == "hello"
-    else:
-        with pytest.raises(ModelError, match=r"paper\.pdf"):
-            await graph.ainvoke({"messages": [asked("What is it?", block)]})
+    assert (await graph.ainvoke({"messages": [asked("What is it?", IMAGE)]}))["answer"] == "hello"
+    with pytest.raises(ModelError, match=r"paper\.pdf"):
+        await graph.ainvoke({"messages": [asked("What is it?", PDF)]})

@@ -1,5 +1,6 @@
 """Forking a run from one of its turns with an edited plan: another future, and the old one unharmed."""
 
+import json
 import time
 from typing import Any
 
@@ -10,7 +11,7 @@ from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
 from agentflow.graph.state import PendingCall, Plan, State
-from tests.scripted import CONTINUE, STOP, Scripted, echo
+from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 from tests.unit.graph.test_agent import question
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -18,16 +19,11 @@ EDITED = {"sub_goal": "repeat another word", "tool": "echo", "context": "goodbye
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    def arguments(conversation: list[Any]) -> str:
-        return f'{{"text": "{conversation[1].text.rpartition("Context: ")[2]}"}}'
-
-    def verdict(conversation: list[Any]) -> str:
-        return STOP if len(conversation) > 4 else CONTINUE
-
-    script = Scripted(executor=arguments, verifier=verdict)
-    script.install(monkeypatch)
-    return script
+def script(scripted: Script) -> Scripted:
+    return scripted(
+        executor=lambda talk: json.dumps({"text": talk[1].text.rpartition("Context: ")[2]}),
+        verifier=lambda talk: STOP if len(talk) > 4 else CONTINUE,
+    )
 
 
 def planned(agent: Agent, turn: int) -> Any:

@@ -5,18 +5,16 @@ import json
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, ToolMessage
 
 from agentflow.evals.results_store import Records
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of, text_of
+from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, append
-from agentflow.graph.tracing.facts import input_messages
 from tests.runs import record
-from tests.scripted import CONTINUE, STOP, Scripted, echo
+from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
 MODULES = ("planner", "executor", "verifier")
 
@@ -31,9 +29,8 @@ def made(trace: Trace) -> RunCalls:
     return trace.calls_made
 
 
-def test_every_module_and_call_is_there_by_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Scripted(verifier=[CONTINUE, STOP])
-    script.install(monkeypatch)
+def test_every_module_and_call_is_there_by_start(scripted: Script) -> None:
+    script = scripted(verifier=[CONTINUE, STOP])
     trace = played(script)
     calls, spans = made(trace), made(trace).spans
     modules = [(span.name, span.turn) for span in spans if span.kind == "module"]
@@ -57,13 +54,11 @@ def test_every_module_and_call_is_there_by_start(monkeypatch: pytest.MonkeyPatch
     assert len(set(calls.messages)) == len(calls.messages)
 
 
-def test_a_call_that_fails_is_there_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_fails_is_there_with_its_error(scripted: Script) -> None:
     def fail(_: object) -> str:
         raise RuntimeError("broken")
 
-    script = Scripted(planner=fail)
-    script.install(monkeypatch)
-    trace = played(script)
+    trace = played(scripted(planner=fail))
     assert trace.status == "failed"
     last = made(trace).spans[-1]
     assert (last.kind, last.module, last.error, last.replies) == ("model_call", "planner", "RuntimeError", [])
@@ -81,13 +76,6 @@ def test_a_line_names_its_trace_and_has_no_secrets(monkeypatch: pytest.MonkeyPat
     assert b"very-secret-value" not in line
     assert b"Sub-Goal: ***" in line
     assert "calls_made" not in json.loads(path.read_bytes())
-
-
-def test_calls_and_results_of_tools_are_text() -> None:
-    call = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "1"}])
-    found = input_messages([[call, ToolMessage("2", tool_call_id="1")]])
-    texts = [text_of(part) for message in found for part in message["parts"]]
-    assert texts == ['{"name": "add", "arguments": {"a": 1}}', "2"]
 
 
 def test_records_in_memory_have_none() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
+from agentflow.graph.run.recorder import text_of
 from agentflow.graph.state import InputState
 from agentflow.graph.tracing.facts import answer_messages, asked_messages, input_messages
 
@@ -24,6 +25,8 @@ def test_tool_calls_and_their_results_are_parts() -> None:
         },
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "response": "2"}]},
     ]
+    texts = [text_of(part) for message in found for part in message["parts"]]
+    assert texts == ["Well.", '{"name": "add", "arguments": {"a": 1}}', "2"]
 
 
 @pytest.mark.parametrize(

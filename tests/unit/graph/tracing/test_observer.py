@@ -17,7 +17,7 @@ from agentflow.graph.tracing import setup
 from agentflow.graph.tracing.operation import Operation
 from agentflow.tools.result import ErrorClass, ToolFailure
 from tests.clock import HOUR, Clock
-from tests.scripted import Scripted
+from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
 
 class Kept:
@@ -38,12 +38,6 @@ class Kept:
 
 
 @tool
-def echo(text: str) -> str:
-    """Says it again."""
-    return text
-
-
-@tool
 def broken(text: str) -> str:
     """Fails."""
     raise ToolFailure(ErrorClass.EMPTY_RESULT, "nothing there")
@@ -52,7 +46,6 @@ def broken(text: str) -> str:
 async def observed(script: Scripted, tool: BaseTool = echo, question: str = "q", **settings: Any) -> Kept:
     kept = Kept()
     plan = f"Sub-Goal: repeat it\nTool: {tool.name}\nContext: hello"
-    script.replies.setdefault("planner", plan)
     script.replies["planner"] = plan
     context = Context(model=script.spec, tools=["base_generator"], **settings)
     with setup._observed_by(kept):
@@ -62,16 +55,8 @@ async def observed(script: Scripted, tool: BaseTool = echo, question: str = "q",
     return kept
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    script = Scripted()
-    script.install(monkeypatch)
-    return script
-
-
-async def test_a_run_contains_modules_and_they_their_calls(script: Scripted) -> None:
-    script.replies["verifier"] = ["Analysis: no.\nVerdict: continue", "Analysis: yes.\nVerdict: stop"]
-    kept = await observed(script)
+async def test_a_run_contains_modules_and_they_their_calls(scripted: Script) -> None:
+    kept = await observed(scripted(verifier=[CONTINUE, STOP]))
     [run] = kept.of("run")
     assert (run.name, run.parent, run.thread, run.facts) == ("AgentFlow", None, "q", {"agentflow.status": "answered"})
     modules = [(one.module, one.turn) for one in kept.of("module")]
@@ -89,9 +74,9 @@ async def test_a_run_contains_modules_and_they_their_calls(script: Scripted) -> 
     assert [one for one in kept.begun if one not in kept.ended] == []
 
 
-async def test_runs_at_the_same_time_do_not_mix(script: Scripted) -> None:
+async def test_runs_at_the_same_time_do_not_mix(scripted: Script) -> None:
     kept = Kept()
-    graph, context = build_graph([echo]), Context(model=script.spec)
+    graph, context = build_graph([echo]), Context(model=scripted().spec)
 
     async def ask(number: int) -> None:
         config: Any = {"metadata": {"thread_id": str(number)}}
@@ -106,8 +91,8 @@ async def test_runs_at_the_same_time_do_not_mix(script: Scripted) -> None:
         assert {one.thread for one in own} == {run.thread}
 
 
-async def test_how_a_tool_failed_is_its_error_class(script: Scripted) -> None:
-    kept = await observed(script, broken)
+async def test_how_a_tool_failed_is_its_error_class(scripted: Script) -> None:
+    kept = await observed(scripted(), broken)
     assert [one.error for one in kept.of("tool_call")] == ["empty_result"]
     assert [one.error for one in kept.of("module") if one.module == "executor"] == ["empty_result"]
     assert [one.error for one in kept.of("turn")] == ["empty_result"]
@@ -115,7 +100,7 @@ async def test_how_a_tool_failed_is_its_error_class(script: Scripted) -> None:
 
 
 async def test_a_tool_that_runs_out_of_time_ends_with_its_module(
-    script: Scripted, monkeypatch: pytest.MonkeyPatch
+    scripted: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LangChain reports a cancelled call from langchain-core 1.8 on, and as cancelled."""
     clock = Clock(monkeypatch)
@@ -125,26 +110,25 @@ async def test_a_tool_that_runs_out_of_time_ends_with_its_module(
         """Never ends."""
         return await clock.hang()
 
-    kept = await observed(script, slow, max_seconds=HOUR)
+    kept = await observed(scripted(), slow, max_seconds=HOUR)
     [call] = kept.of("tool_call")
     assert call.error == "timeout"
     assert setup._observer()._open == {}
 
 
-async def test_a_run_whose_model_fails_has_failed(script: Scripted) -> None:
+async def test_a_run_whose_model_fails_has_failed(scripted: Script) -> None:
     def fail(_: Any) -> str:
         raise ModelError("down")
 
-    script.replies["executor"] = fail
     with pytest.raises(ModelError):
-        await observed(script)
+        await observed(scripted(executor=fail))
     assert setup._observer()._open == {}
 
 
-def test_without_asyncio_the_same_is_seen(script: Scripted) -> None:
+def test_without_asyncio_the_same_is_seen(scripted: Script) -> None:
     kept = Kept()
     with setup._observed_by(kept):
-        build_graph([echo]).invoke(InputState(messages=[HumanMessage("q")]), context=Context(model=script.spec))
+        build_graph([echo]).invoke(InputState(messages=[HumanMessage("q")]), context=Context(model=scripted().spec))
     assert [one.kind for one in kept.ended if one.parent is None] == ["run"]
     assert len(kept.of("module")) == 5
 
