@@ -36,22 +36,12 @@ class Hub:
                 )
 
     def _info(self, repository: str, contents: dict[str, bytes]) -> dict[str, object]:
-        siblings = [
-            {
-                "rfilename": name,
-                "size": len(content),
-                "lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130},
-            }
-            for name, content in {**contents, "README.md": b"#"}.items()
-        ]
-        return {
-            "id": repository,
-            "sha": self.revision,
-            "siblings": siblings,
-            "private": False,
-            "tags": [],
-            "downloads": 0,
-        }
+        siblings = []
+        for name, content in {**contents, "README.md": b"#"}.items():
+            lfs = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}
+            siblings.append({"rfilename": name, "size": len(content), "lfs": lfs})
+        about = {"private": False, "tags": [], "downloads": 0}
+        return {"id": repository, "sha": self.revision, "siblings": siblings, **about}
 
     def _file(self, request: Request) -> Response:
         repository, _, rest = request.path.removeprefix("/datasets/").partition("/resolve/")

@@ -41,13 +41,15 @@ class Post:
         return StructuredTool.from_function(coroutine=send, name="send", metadata={"agentflow": card})
 
 
-async def crashed(script: Scripted, post: Post, **fields: Any) -> tuple[Agent, Context]:
+async def crashed(script: Scripted, post: Post, approve: bool = False, **card: Any) -> tuple[Agent, Context]:
     """A run that was killed during a call, as another process finds it."""
-    saver, context = InMemorySaver(), Context(model=script.spec, **fields)
-    graph = build_graph([post.tool()], checkpointer=saver)
+    saver, context = InMemorySaver(), Context(model=script.spec, approve_tools=["send"] if approve else [])
+    graph = build_graph([post.tool(**card)], checkpointer=saver)
+    if approve:
+        assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"]
     with pytest.raises(Killed):
-        await graph.ainvoke(QUESTION, THREAD, context=context)
-    return build_graph([post.tool()], checkpointer=saver), context
+        await graph.ainvoke(Command(resume="approve") if approve else QUESTION, THREAD, context=context)
+    return build_graph([post.tool(**card)], checkpointer=saver), context
 
 
 async def test_an_interrupted_call_is_not_repeated_and_the_planner_is_told(scripted: Script) -> None:
@@ -65,22 +67,14 @@ async def test_an_interrupted_call_is_not_repeated_and_the_planner_is_told(scrip
 
 async def test_a_tool_that_says_it_has_none_is_repeated(scripted: Script) -> None:
     script, post = scripted(planner=SEND), Post(crashes=1)
-    graph = build_graph([post.tool(side_effects=False)], checkpointer=InMemorySaver())
-    context = Context(model=script.spec)
-    with pytest.raises(Killed):
-        await graph.ainvoke(QUESTION, THREAD, context=context)
+    graph, context = await crashed(script, post, side_effects=False)
     found = await graph.ainvoke(None, THREAD, context=context)
     assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
 
 
 async def test_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
     script, post = scripted(planner=SEND), Post(crashes=1)
-    saver, context = InMemorySaver(), Context(model=script.spec, approve_tools=["send"])
-    graph = build_graph([post.tool()], checkpointer=saver)
-    assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"]
-    with pytest.raises(Killed):
-        await graph.ainvoke(Command(resume="approve"), THREAD, context=context)
-    graph = build_graph([post.tool()], checkpointer=saver)
+    graph, context = await crashed(script, post, approve=True)
     asked = await graph.ainvoke(None, THREAD, context=context)
     assert "may have been carried out" in asked["__interrupt__"][0].value["note"]
     assert post.sent == ["hello"]

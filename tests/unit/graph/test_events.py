@@ -11,7 +11,7 @@ from langgraph.types import Command
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.events import MAX_CHARACTERS, Event
-from tests.scripted import CONTINUE, STOP, Reply, Scripted, echo
+from tests.scripted import CONTINUE, STOP, Script, echo
 from tests.unit.graph.test_agent import question
 
 FIELDS = {get_args(get_type_hints(kind)["type"])[0]: set(get_type_hints(kind)) for kind in get_args(Event)}
@@ -20,13 +20,8 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 @pytest.fixture
-def context(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Context]:
-    def install(settings: dict[str, Any] | None = None, **replies: Reply) -> Context:
-        script = Scripted(**replies)
-        script.install(monkeypatch)
-        return Context(model=script.spec, **(settings or {}))
-
-    return install
+def context(scripted: Script) -> Callable[..., Context]:
+    return lambda settings=None, **replies: Context(model=scripted(**replies).spec, **(settings or {}))
 
 
 async def events(agent: Agent, given: Any, context: Context, config: Any = None) -> list[dict[str, Any]]:
@@ -70,13 +65,8 @@ async def test_a_call_that_waits_is_said_once_and_called_after_approval(context:
     assert [event["type"] for event in after] == ["tool_called", "result", "verdict", "answer"]
 
 
-async def test_a_long_output_is_cut(context: Callable[..., Context]) -> None:
+def test_a_long_output_is_cut_in_a_synchronous_stream_too(context: Callable[..., Context]) -> None:
     long = json.dumps({"text": "x" * (3 * MAX_CHARACTERS)})
-    found = await events(build_graph([echo]), question(), context(executor=long))
-    [result] = [event for event in found if event["type"] == "result"]
-    assert result["output"] == "x" * MAX_CHARACTERS
-
-
-def test_events_of_a_synchronous_stream(context: Callable[..., Context]) -> None:
-    found = [*build_graph([echo]).stream(question(), context=context(), stream_mode="custom")]
-    assert [event["type"] for event in found][-2:] == ["verdict", "answer"]
+    found = [*build_graph([echo]).stream(question(), context=context(executor=long), stream_mode="custom")]
+    assert [event["type"] for event in found][-3:] == ["result", "verdict", "answer"]
+    assert found[-3]["output"] == "x" * MAX_CHARACTERS

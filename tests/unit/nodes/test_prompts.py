@@ -3,6 +3,7 @@
 `python -m tests.unit.nodes.test_prompts` writes the files anew, which is right only together with a new checkpoint.
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,38 +29,9 @@ QUESTION = "In which year was the author of {The Hobbit} born, plus 8?"
 ANALYSIS = "A year is asked for.\nLook up the author, then add."
 CARDS = standard_cards(DEFAULT_TOOLS)
 
-FAILED = Turn(
-    turn=1,
-    plan=Plan(
-        text="Sub-Goal: Find the author\nTool: search\nContext: The Hobbit",
-        sub_goal="Find the author",
-        tool="search",
-        context="The Hobbit",
-        error=ErrorClass.UNKNOWN_TOOL,
-        problem="there is no tool 'search'",
-    ),
-    action=Action(result=ToolResult.failed(ErrorClass.UNKNOWN_TOOL, "there is no tool 'search'")),
-    verdict=Verdict(analysis="There is no tool search.", signal="continue"),
-)
-FOUND = Turn(
-    turn=2,
-    plan=Plan(
-        text="I look it up.\nSub-Goal: Find the author\nTool: wikipedia_search\nContext: The Hobbit",
-        sub_goal="Find the author",
-        tool="wikipedia_search",
-        context="The Hobbit",
-    ),
-    action=Action(
-        arguments={"query": "The Hobbit"},
-        result=ToolResult(status="ok", output="The Hobbit: a novel by J. R. R. Tolkien,\nborn in 1892.", seconds=0.2),
-    ),
-    verdict=Verdict(analysis="Tolkien was born in 1892; the sum is missing.", signal="continue"),
-)
-UNREADABLE = Turn(
-    turn=1,
-    plan=planner.parse("I don't know.", DEFAULT_TOOLS),
-    action=Action(result=ToolResult.failed(ErrorClass.BAD_PLAN, "the plan had no line 'Sub-Goal: ...'")),
-    verdict=Verdict(analysis="Nothing was planned.", signal="continue"),
+FAILED, FOUND, UNREADABLE = (
+    Turn.model_validate(json.loads(line)["turn"])
+    for line in PROMPTS.with_name("turns.jsonl").read_text(encoding="utf-8").splitlines()
 )
 
 
@@ -95,6 +67,10 @@ def test_the_prompt_is_the_one_that_the_checkpoint_was_trained_on(name: str) -> 
 
 def test_every_file_is_a_prompt() -> None:
     assert {path.stem for path in PROMPTS.iterdir()} == set(RENDERINGS)
+
+
+def test_an_unreadable_plan_is_what_the_parser_makes_of_it() -> None:
+    assert planner.parse(UNREADABLE.plan.text, DEFAULT_TOOLS) == UNREADABLE.plan
 
 
 TEXT = st.text(max_size=60)

@@ -11,7 +11,7 @@ from agentflow import Context, TracingError, build_graph, tracing
 from agentflow.graph.state import InputState
 from agentflow.graph.tracing.log import EVENTS
 from tests.failing import fails
-from tests.scripted import Scripted
+from tests.scripted import Script, Scripted
 
 
 def run(script: Scripted) -> None:
@@ -22,18 +22,16 @@ def run(script: Scripted) -> None:
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    script = Scripted(
-        planner="Sub-Goal: guess\nTool: base_generator\nContext: hello",
-        executor='{"query": "hello"}',
-        tools="a guess of mine",
-        generator="Answer: an answer of mine",
+def script(scripted: Script) -> Scripted:
+    plan = "Sub-Goal: guess\nTool: base_generator\nContext: hello"
+    return scripted(
+        planner=plan, executor='{"query": "x"}', tools="a guess of mine", generator="Answer: an answer of mine"
     )
-    script.install(monkeypatch)
-    return script
 
 
-def test_a_line_says_what_happened_when_and_for_whom(script: Scripted, tmp_path: Path) -> None:
+def test_a_line_says_what_happened_when_and_for_whom(
+    script: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "log"
     with tracing(f"log:{path}"):
         run(script)
@@ -47,10 +45,7 @@ def test_a_line_says_what_happened_when_and_for_whom(script: Scripted, tmp_path:
     assert (turn["turn"], turn["tool"], turn["signal"], turn["level"]) == (1, "base_generator", "stop", "info")
     assert all(line["seconds"] >= 0 and line["time"].endswith("+00:00") for line in lines)
     assert "of mine" not in path.read_text()
-
-
-def test_an_application_gets_the_events_by_its_own_logging(script: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, EVENTS), tracing("log"):
+    with caplog.at_level(logging.INFO, EVENTS), tracing("log"):  # an application gets them by its own logging
         run(script)
     assert [record.getMessage() for record in caplog.records if record.name == EVENTS][-1] == "run"
 
