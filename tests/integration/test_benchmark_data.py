@@ -33,17 +33,13 @@ def get(hub: Hub, source: DatasetSource = SOURCE) -> store.Lock:
     return store.get("musique", source, lambda paths: len(benchmark("musique").read_files(paths)), hub.api)
 
 
-def test_a_download_is_recorded_and_can_be_read(hub: Hub) -> None:
+def test_a_download_is_recorded_can_be_read_and_needs_no_network_again(hub: Hub) -> None:
     lock = get(hub)
     assert lock == store.lock_of("musique")
     assert (lock.revision, lock.files) == (REVISION, {"dev.jsonl": hashlib.sha256(TWO).hexdigest()})
     assert benchmark("musique").state() == "downloaded"
     assert [one.gold for one in benchmark("musique").tasks()] == ["Rome", "Oslo"]
     assert benchmark("hotpotqa").state() == "not downloaded"
-
-
-def test_what_is_there_needs_no_network(hub: Hub) -> None:
-    get(hub)
     served = len(hub.served)
     hub.refuse = True
     assert get(hub).rows == 2

@@ -66,19 +66,13 @@ def test_lists_of_commands_have_whole_descriptions(site: Path) -> None:
             assert name == "run" or f"{name}: {paragraph}" in page
 
 
-def test_the_reference_has_every_setting_and_its_help(site: Path) -> None:
+def test_settings_algorithms_and_public_names_are_described(site: Path) -> None:
     page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/settings/index.html").read_text()))
     for name, field in Context.model_fields.items():
         assert name in page
         assert (field.description or "").replace("`", "")[:40] in page, name
-
-
-def test_concepts_have_every_algorithm(site: Path) -> None:
     page = (site / "concepts/index.html").read_text()
     assert [name for name in FORMULAS if f"<code>{name}</code>" not in page] == []
-
-
-def test_the_reference_has_the_docstrings(site: Path) -> None:
     page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/python/index.html").read_text()))
     documented = (agentflow.build_graph, agentflow.Context, agentflow.Trainable, agentflow.train, Algorithm.credit)
     for one in documented:

@@ -67,10 +67,6 @@ def test_it_shows_figures_differences_and_the_papers_table(page: Seen) -> None:
     expect(table.locator("tr.ours")).to_have_count(3)
     page.has(2, ".budgets circle")
     assert "empty_result" in page.page.locator(".tool-use").inner_text()
-
-
-def test_tables_have_no_empty_columns_and_families_have_a_row_each(page: Seen) -> None:
-    """Of a benchmark with one family there is none."""
     heads = page.page.locator(".cells thead th").all_inner_texts()
     assert ("undecided" in heads, "pass@k" in heads) == (True, False)
     assert page.page.locator(".paper thead tr").nth(1).locator("th").count() == 1 + 3  # what is here
@@ -102,6 +98,13 @@ def test_filters_alone_and_together(page: Seen) -> None:
     ):
         page.choose(name, value)
         page.finds(found)
+    page.choose("error", "")
+    page.choose("tool", "")
+    page.finds("1 trace,")
+    assert page.page.url.endswith("#/report/0,1,2?outcome=failed")
+    again = page.context.new_page()
+    again.goto(page.page.url)
+    expect(again.locator(".found")).to_contain_text("1 trace,")
 
 
 def test_rows_are_ordered_and_come_in_pages(page: Seen) -> None:
@@ -122,15 +125,6 @@ def test_text_is_found_in_turns_also_with_quotes_and_lines(page: Seen) -> None:
     ):
         page.search(text)
         page.finds(found)
-
-
-def test_filters_are_kept_in_the_address(page: Seen) -> None:
-    page.choose("outcome", "failed")
-    page.finds("1 trace,")
-    assert page.page.url.endswith("#/report/0,1,2?outcome=failed")
-    again = page.context.new_page()
-    again.goto(page.page.url)
-    expect(again.locator(".found")).to_contain_text("1 trace,")
 
 
 def test_a_trace_opens_and_leads_to_its_question_elsewhere(page: Seen) -> None:

@@ -3,6 +3,7 @@
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from agentflow.console.progress import TrainView, train_text
@@ -22,35 +23,27 @@ def shown(*lines: dict[str, Any]) -> str:
     return out.getvalue()
 
 
-def test_a_validation_of_several_tries_shows_pass_at_the_number_of_tries() -> None:
-    assert "pass@4 0.750" in shown({**VALIDATION, "pass_at": {"2": 0.6, "4": 0.75}})
-    assert "pass@" not in shown({**VALIDATION, "pass_at": {}})
+SIGNALS = {"groups_with_signal": 0.25, "turns_with_signal": 0.125}
 
 
-def test_a_validation_tells_of_rollouts_that_count_as_wrong_since_they_did_not_end() -> None:
-    """On a machine that was too busy, a quarter of a validation timed out, and its line did not say so."""
-    assert "91 timed_out" in shown({**VALIDATION, "status/ok": 293, "status/timed_out": 91, "status/crashed": 0})
-    assert "timed_out" not in shown({**VALIDATION, "status/ok": 8})
-    assert "crashed" not in shown({**VALIDATION, "status/ok": 7, "status/timed_out": 1, "status/crashed": 0})
-
-
-def test_a_step_shows_the_shares_with_a_signal() -> None:
-    text = train_text({**STEP, "groups_with_signal": 0.25, "turns_with_signal": 0.125})
-    assert "25.0 % of groups" in text
-    assert "12.5 % of turns" in text
-
-
-def test_what_a_step_does_not_have_is_not_shown_as_zero() -> None:
-    assert "KL 0.0012" in train_text({**STEP, "kl": 0.0012})
-    assert "KL" not in train_text(STEP)
-    supervised = train_text({**STEP, "nll": 0.5, "groups_with_signal": 0.0, "turns_with_signal": 0.0})
-    assert "0.5000" in supervised
-    assert "of groups" not in supervised
-
-
-def test_lines_of_an_older_version_are_shown() -> None:
-    assert "0.400 of 8 rollouts, 2.00 turns" in shown(VALIDATION)
-    assert "of groups" not in train_text(STEP)
+@pytest.mark.parametrize(
+    ("line", "says", "says_not"),
+    [
+        (VALIDATION, ["0.400 of 8 rollouts, 2.00 turns"], ["pass@"]),
+        ({**VALIDATION, "pass_at": {"2": 0.6, "4": 0.75}}, ["pass@4 0.750"], []),
+        ({**VALIDATION, "pass_at": {}}, [], ["pass@"]),
+        # On a machine that was too busy, a quarter of a validation timed out, and its line did not say so.
+        ({**VALIDATION, "status/ok": 293, "status/timed_out": 91, "status/crashed": 0}, ["91 timed_out"], ["crashed"]),
+        ({**VALIDATION, "status/ok": 8}, [], ["timed_out"]),
+        (STEP, [], ["KL", "of groups"]),
+        ({**STEP, "kl": 0.0012}, ["KL 0.0012"], []),
+        ({**STEP, **SIGNALS}, ["25.0 % of groups", "12.5 % of turns"], []),
+        ({**STEP, "nll": 0.5, "groups_with_signal": 0.0, "turns_with_signal": 0.0}, ["0.5000"], ["of groups"]),
+    ],
+)
+def test_a_line_says_what_there_is(line: dict[str, Any], says: list[str], says_not: list[str]) -> None:
+    text = shown(line) if line["split"] == "test" else train_text(line)
+    assert ([one for one in says if one not in text], [one for one in says_not if one in text]) == ([], [])
 
 
 def test_an_alarm_is_told_when_it_begins_and_when_its_cause_changes() -> None:
