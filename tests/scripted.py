@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 
@@ -31,6 +31,11 @@ Reply = str | list[str] | Callable[[Conversation], str | Awaitable[str]]
 PLAN = "Sub-Goal: repeat it\nTool: echo\nContext: hello"
 CONTINUE = "Analysis: More is needed.\nVerdict: continue"
 STOP = "Analysis: The word is hello.\nVerdict: stop"
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+def question(text: str = "Which word?") -> dict[str, Any]:
+    return {"messages": [HumanMessage(text)]}
 
 
 @tool

@@ -22,12 +22,8 @@ from agentflow.tools.result import ErrorClass
 from tests.clock import HOUR, Clock
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Fault
-from tests.scripted import CONTINUE, PLAN, STOP, Reply, Script, Scripted, echo
+from tests.scripted import CONTINUE, PLAN, STOP, THREAD, Reply, Script, Scripted, echo, question
 from tests.waiting import LAST_RESORT
-
-
-def question(text: str = "Which word?") -> dict[str, Any]:
-    return {"messages": [("user", text)]}
 
 
 def settings(script: Scripted, **fields: Any) -> Context:
@@ -298,9 +294,8 @@ async def test_a_long_result_is_shortened_once_and_the_prefix_holds(scripted: Sc
 async def test_a_new_question_on_an_old_thread_starts_afresh(scripted: Script) -> None:
     script = scripted(verifier=[CONTINUE, STOP])
     graph = build_graph([echo], checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    await graph.ainvoke(question("First?"), thread, context=settings(script))
-    found = await graph.ainvoke(question("Second?"), thread, context=settings(script))
+    await graph.ainvoke(question("First?"), THREAD, context=settings(script))
+    found = await graph.ainvoke(question("Second?"), THREAD, context=settings(script))
     state = State.model_validate(found)
     assert (state.question, [turn.turn for turn in state.memory]) == ("Second?", [1])
     assert [message.text for message in exchanged(state.messages)] == ["First?", "hello", "Second?", "hello"]
@@ -356,9 +351,8 @@ async def test_the_state_survives_the_checkpointer(scripted: Script) -> None:
     plan = PLAN.replace("echo", "half")
     script = scripted(planner=["nothing", plan], executor=arguments, verifier=[CONTINUE, STOP])
     graph = build_graph([half], checkpointer=InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    given = await graph.ainvoke(question(), thread, context=settings(script))
-    kept = (await graph.aget_state(thread)).values
+    given = await graph.ainvoke(question(), THREAD, context=settings(script))
+    kept = (await graph.aget_state(THREAD)).values
     assert kept["memory"] == given["memory"]
     assert kept["memory"][1].action.result.output == "10000000000000000000000 ? 東京"
     assert isinstance(kept["verdict"], Verdict)

@@ -14,10 +14,9 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.approval import read_decision
 from tests.cases import cases
 from tests.failing import fails
-from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
+from tests.scripted import CONTINUE, STOP, THREAD, Script, Scripted, echo, question
 
-THREAD: Any = {"configurable": {"thread_id": "1"}}
-QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
+QUESTION = question()
 APPROVE = Command(resume={"decision": "approve"})
 
 

@@ -12,11 +12,10 @@ from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.checkpoints import StateSerializer
 from agentflow.graph.context import Context
 from agentflow.tools.result import ErrorClass
-from tests.scripted import CONTINUE, PLAN, STOP, Script, Scripted
+from tests.scripted import CONTINUE, PLAN, STOP, THREAD, Script, Scripted, question
 
 SEND = PLAN.replace("echo", "send")
-THREAD: Any = {"configurable": {"thread_id": "1"}}
-QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
+QUESTION = question()
 
 
 class Killed(BaseException):

@@ -10,14 +10,13 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.attachments import attached, texts, with_attachments
-from tests.scripted import Script, ScriptedModel, echo
+from tests.scripted import THREAD, Script, ScriptedModel, echo
 
 IMAGE: dict[str, Any] = {"type": "image", "base64": "aGk=", "mime_type": "image/png", "filename": "chart.png"}
 PDF: dict[str, Any] = {"type": "file", "base64": "aGk=", "mime_type": "application/pdf", "filename": "paper.pdf"}
 NOTES: dict[str, Any] = {"type": "text-plain", "text": "The word is hello.", "mime_type": "text/plain"}
 OLDER: dict[str, Any] = {"type": "image", "source_type": "base64", "data": "aGk=", "mime_type": "image/png"}
 OPENAI: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 def asked(text: str, *blocks: dict[str, Any]) -> HumanMessage:

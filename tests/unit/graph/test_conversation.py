@@ -3,25 +3,20 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
-from tests.scripted import CONTINUE, PLAN, STOP, Script, Scripted, echo
+from tests.scripted import CONTINUE, PLAN, STOP, THREAD, Script, Scripted, echo, question
 
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 LONG = "The word stands in the dictionary.\nAnswer: hello"
 
 
 def agent(script: Scripted, **settings: Any) -> Agent:
     return build_graph([echo], context=Context(model=script.spec, **settings), checkpointer=InMemorySaver())
-
-
-def question(text: str = "Which word?") -> dict[str, Any]:
-    return {"messages": [HumanMessage(text)]}
 
 
 # Messages

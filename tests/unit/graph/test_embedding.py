@@ -22,12 +22,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import State, Verdict
 from agentflow.nodes.analyst import begin
 from agentflow.nodes.verifier import close
-from tests.scripted import CONTINUE, PLAN, Script, echo
-
-
-def question(text: str = "Which word?") -> dict[str, Any]:
-    return {"messages": [HumanMessage(text)]}
-
+from tests.scripted import CONTINUE, PLAN, THREAD, Script, echo, question
 
 # A node of another graph
 
@@ -65,11 +60,10 @@ async def test_a_call_inside_a_subgraph_can_wait_and_each_question_starts_with_a
 ) -> None:
     script = scripted()
     app = parent(build_graph([echo], context=Context(model=script.spec, approve_tools=["echo"])), InMemorySaver())
-    thread: Any = {"configurable": {"thread_id": "1"}}
     for asked in (1, 2):
-        found = await app.ainvoke({"messages": []}, thread, context={"user": "me"})
+        found = await app.ainvoke({"messages": []}, THREAD, context={"user": "me"})
         assert found["__interrupt__"][0].value["tool"] == "echo"
-        found = await app.ainvoke(Command(resume={"decision": "approve"}), thread, context={"user": "me"})
+        found = await app.ainvoke(Command(resume={"decision": "approve"}), THREAD, context={"user": "me"})
         assert found["messages"][-1].text == "hello"
         assert len(script.asked("executor")) == asked
     assert [len(talk) for talk in script.asked("planner")] == [2, 2]

@@ -11,12 +11,10 @@ from langgraph.types import Command
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.events import MAX_CHARACTERS, Event
-from tests.scripted import CONTINUE, STOP, Script, echo
-from tests.unit.graph.test_agent import question
+from tests.scripted import CONTINUE, STOP, THREAD, Script, echo, question
 
 FIELDS = {get_args(get_type_hints(kind)["type"])[0]: set(get_type_hints(kind)) for kind in get_args(Event)}
 """An event of each type."""
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 @pytest.fixture

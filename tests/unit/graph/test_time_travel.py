@@ -11,10 +11,8 @@ from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
 from agentflow.graph.state import PendingCall, Plan, State
-from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
-from tests.unit.graph.test_agent import question
+from tests.scripted import CONTINUE, STOP, THREAD, Script, Scripted, echo, question
 
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 EDITED = {"sub_goal": "repeat another word", "tool": "echo", "context": "goodbye"}
 
 
