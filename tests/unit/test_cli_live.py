@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from agentflow.checks import doctor
 from agentflow.cli import app
-from agentflow.rl.live.journal import Decision, Journal
+from agentflow.rl.live.journal import VersionDecision, Journal
 
 needs_training = pytest.mark.skipif(not find_spec("verl"), reason="the extra train is not installed")
 
@@ -42,14 +42,14 @@ def test_without_the_extra_the_command_says_what_to_install(
 
 @needs_training
 def test_the_folder_of_a_server_that_runs_is_refused(tmp_path: Path, held_out: str) -> None:
-    running = Journal(tmp_path / "live" / "decisions.jsonl", Decision)
+    running = Journal(tmp_path / "live" / "decisions.jsonl", VersionDecision)
     assert "another server" in refused("--learn", str(tmp_path / "live"), "--held-out", held_out)
     running.close()
 
 
 @needs_training
 def test_a_version_whose_weights_are_gone_is_named(tmp_path: Path, held_out: str) -> None:
-    journal = Journal(tmp_path / "live" / "decisions.jsonl", Decision)
-    journal.append(Decision(version=1, outcome="promoted", reason=""))
+    journal = Journal(tmp_path / "live" / "decisions.jsonl", VersionDecision)
+    journal.append(VersionDecision(version=1, outcome="promoted", reason=""))
     journal.close()
     assert "versions/1" in refused("--learn", str(tmp_path / "live"), "--held-out", held_out)
