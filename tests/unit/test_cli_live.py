@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from agentflow.checks import doctor
 from agentflow.cli import app
-from agentflow.rl.live.journal import VersionDecision, Journal
+from agentflow.rl.live.journal import Journal, VersionDecision
 
 needs_training = pytest.mark.skipif(not find_spec("verl"), reason="the extra train is not installed")
 

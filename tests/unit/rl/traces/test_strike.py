@@ -12,7 +12,7 @@ from agentflow.rl.traces.convert import convert
 from agentflow.rl.traces.personal import without_personal
 from agentflow.tools import redaction
 from tests.unit.rl.traces.spans import chat_span, request, write
-from tests.unit.tools.test_redaction import KEYS
+from tests.unit.tools.test_redaction import CASES
 
 PERSONAL = {
     "e-mail": "anna.b+c@mail.example.com",
@@ -31,7 +31,7 @@ ORDINARY = [
 ]
 
 WORDS = st.text("abc XYZ.,\n'\"{}", max_size=20)
-SECRETS = st.sampled_from([*KEYS.values(), *PERSONAL.values()])
+SECRETS = st.sampled_from([*CASES["keys of services"], *PERSONAL.values()])
 
 
 @pytest.fixture(autouse=True)
