@@ -20,32 +20,21 @@ def test_every_card_is_short() -> None:
         assert len(text) < 4 * 200  # about four characters a token
 
 
-def test_only_the_named_tools_are_built() -> None:
+async def test_only_the_named_tools_are_built_and_ask_the_given_model() -> None:
     tools = standard_tools(["python_coder", "base_generator"], ask, SearchSettings())
+    assert {name: one.name for name, one in tools.items()} == {name: name for name in tools}
     assert list(tools) == ["python_coder", "base_generator"]
-    assert all(tool.name == name for name, tool in tools.items())
-    assert list(standard_tools(STANDARD_TOOLS, ask, SearchSettings())) == list(STANDARD_TOOLS)
-
-
-def test_an_unknown_name_lists_the_tools() -> None:
+    assert await tools["base_generator"].ainvoke({"query": "hello"}) == f"answered: {prompt('hello')}"
     with fails(SpecError, "unknown_tool", "calculator", *STANDARD_TOOLS):
         standard_tools(["calculator"], ask, SearchSettings())
     assert "'calculator'" in (availability("calculator", SearchSettings()) or "")
-
-
-async def test_the_generator_asks_the_model_that_it_was_given() -> None:
-    generator = standard_tools(["base_generator"], ask, SearchSettings())["base_generator"]
-    assert await generator.ainvoke({"query": "hello"}) == f"answered: {prompt('hello')}"
 
 
 def test_availability_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(key, raising=False)
     assert [availability(name, SearchSettings()) for name in DEFAULT_TOOLS] == [None] * len(DEFAULT_TOOLS)
-    assert availability("google_search", SearchSettings()) == (
-        "set TAVILY_API_KEY (https://tavily.com), SERPER_API_KEY (https://serper.dev) or "
-        "GEMINI_API_KEY (https://aistudio.google.com)"
-    )
+    assert "TAVILY_API_KEY" in (availability("google_search", SearchSettings()) or "")
     monkeypatch.setenv("TAVILY_API_KEY", "x")
     assert availability("google_search", SearchSettings()) is None
     missing = availability("wikipedia_search", SearchSettings(corpus="/no/such.db"))

@@ -156,22 +156,17 @@ async def test_searx_through_langchain_community(httpserver: HTTPServer, monkeyp
     assert (result.output, result.provider) == ("1. T\nhttps://a.example/\nc", "community:searx")
 
 
-async def test_what_a_wrapper_raises_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_wrapper_raises_is_one_line_and_its_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def results(self, query: str, k: int) -> list[dict[str, str]]:
             raise RuntimeError("no\nidea")
 
-    monkeypatch.setattr(community, "_wrapper", lambda name: Broken())
-    result = await search(Community("duckduckgo"))
-    assert (result.error, result.output) == (
-        ErrorClass.TOOL_ERROR,
-        "the search engine failed (RuntimeError: no idea)",
-    )
-
-
-async def test_without_langchain_community_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(community, "_wrapper", lambda name: Broken())
+        result = await search(Community("duckduckgo"))
+    assert (result.error, "(RuntimeError: no idea)" in result.output) == (ErrorClass.TOOL_ERROR, True)
     monkeypatch.setitem(sys.modules, "langchain_community", None)
-    assert "pip install 'agentflow-langgraph[community]'" in (await search(Community("searx"))).output
+    assert "agentflow-langgraph[community]" in (await search(Community("searx"))).output
 
 
 # Which one is asked.
@@ -180,13 +175,10 @@ async def test_without_langchain_community_it_says_how_to_get_it(monkeypatch: py
 def test_an_engine_by_its_spec() -> None:
     kinds = {"auto": Automatic, "tavily": Tavily, "serper": Serper, "gemini:gemini-2.5-pro": Gemini}
     assert {spec: type(provider_of(spec)) for spec in kinds} == kinds
-
-
-@pytest.mark.parametrize("spec", ["", "bing", "tavily:x", "community", "community:x", "gemini:../../x", "gemini:a b"])
-def test_another_spec_names_those_that_there_are(spec: str) -> None:
-    with pytest.raises(ValueError, match=f"'{spec}'"):
-        provider_of(spec)
-    assert state(spec)[0] is False
+    for spec in ("", "bing", "tavily:x", "community", "community:x", "gemini:../../x", "gemini:a b"):
+        with pytest.raises(ValueError, match=f"'{spec}'"):
+            provider_of(spec)
+        assert state(spec)[0] is False
 
 
 def test_help_and_example_environment_list_the_engines() -> None:

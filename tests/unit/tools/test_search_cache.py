@@ -129,14 +129,7 @@ async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: 
     assert source.asked == 5
 
 
-async def test_a_file_that_is_no_cache_is_named(tmp_path: Path, source: Source) -> None:
-    (tmp_path / "text").write_text("no database, and long enough to be told apart" * 50)
-    with fails(ToolFailure, "unusable_cache", "text"):
-        await SearchCache("use", tmp_path / "text").get("t", "s", "q", source)
-    assert "is not a search cache" in (unusable(f"use:{tmp_path / 'text'}") or "")
-
-
-def test_modes_and_files(tmp_path: Path) -> None:
+async def test_modes_and_files(tmp_path: Path, source: Source) -> None:
     assert search_cache("off") is None
     assert parse_mode("use")[1].name == "search.sqlite"
     assert parse_mode("record:a:b") == ("record", Path("a:b"))
@@ -145,6 +138,10 @@ def test_modes_and_files(tmp_path: Path) -> None:
             parse_mode(wrong)
     assert "make it with --context search_cache=record:" in (unusable(f"replay:{tmp_path / 'none'}") or "")
     assert unusable(f"use:{tmp_path / 'new'}") is None
+    (tmp_path / "text").write_text("no database, and long enough to be told apart" * 50)
+    with fails(ToolFailure, "unusable_cache", "text"):
+        await SearchCache("use", tmp_path / "text").get("t", "s", "q", source)
+    assert "is not a search cache" in (unusable(f"use:{tmp_path / 'text'}") or "")
 
 
 # The three tools with a cache.

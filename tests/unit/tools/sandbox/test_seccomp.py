@@ -58,16 +58,11 @@ def _named(result: int) -> str:
     return KILLED if result == 0x80000000 else errno.errorcode.get(result & 0xFFFF, "done")
 
 
-def test_files_may_be_opened_and_sockets_not(machine: str) -> None:
+def test_files_may_be_opened_and_sockets_not_and_calls_of_later_kernels_do_not_exist(machine: str) -> None:
     assert decide(machine, OPENAT[machine]) == ALLOWED
-    assert decide(machine, SOCKET[machine]) == "EPERM"
-    assert decide(machine, MOUNT[machine]) == "EPERM"
-
-
-def test_calls_of_later_kernels_do_not_exist(machine: str) -> None:
-    assert decide(machine, FUTURE) == "ENOSYS"
-    assert decide(machine, 435) == "ENOSYS"  # clone3, of which the C library then makes clone
-    assert decide(machine, 425) == "ENOSYS"  # io_uring_setup
+    assert {decide(machine, number) for number in (SOCKET[machine], MOUNT[machine])} == {"EPERM"}
+    clone3, io_uring_setup = 435, 425  # the C library makes clone of the former
+    assert {decide(machine, number) for number in (FUTURE, clone3, io_uring_setup)} == {"ENOSYS"}
 
 
 def test_calls_of_another_machine_end_the_program(machine: str) -> None:
@@ -81,21 +76,20 @@ def test_of_some_calls_the_arguments_count(machine: str, name: str, arguments: l
     assert decide(machine, numbers()[name], *arguments) == decision
 
 
-def test_modes_of_the_hosts_files_stay_as_they_are(machine: str) -> None:
-    """The call says that it worked, and does nothing."""
-    assert decide(machine, numbers()["fchmodat"]) == ALLOWED
-    assert decide(machine, numbers()["fchmodat"], keeps_metadata=True) == "done"
-
-
-def test_truncate_is_refused_where_nothing_else_governs_it(machine: str) -> None:
-    assert decide(machine, numbers()["truncate"]) == ALLOWED
-    assert decide(machine, numbers()["truncate"], governs_truncate=False) == "EPERM"
-    assert decide(machine, numbers()["ftruncate"], governs_truncate=False) == ALLOWED
-
-
-def test_space_is_taken_by_writing_where_the_kernel_sets_no_quota(machine: str) -> None:
-    assert decide(machine, numbers()["fallocate"]) == ALLOWED
-    assert decide(machine, numbers()["fallocate"], has_quota=False) == errno.errorcode[errno.EOPNOTSUPP]
+@pytest.mark.parametrize(
+    ("name", "option", "otherwise"),
+    [
+        ("fchmodat", {"keeps_metadata": True}, "done"),  # it says that it worked, and does nothing
+        ("truncate", {"governs_truncate": False}, "EPERM"),
+        ("ftruncate", {"governs_truncate": False}, ALLOWED),
+        ("fallocate", {"has_quota": False}, errno.errorcode[errno.EOPNOTSUPP]),  # space is taken by writing
+    ],
+)
+def test_what_the_surroundings_do_not_govern_is_refused(
+    machine: str, name: str, option: dict[str, bool], otherwise: str
+) -> None:
+    assert decide(machine, numbers()[name]) == ALLOWED
+    assert decide(machine, numbers()[name], **option) == otherwise
 
 
 def test_a_machine_that_the_table_does_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
