@@ -35,11 +35,6 @@ async def solve(script: Scripted, *tools: BaseTool, **fields: Any) -> State:
     return State.model_validate(found)
 
 
-async def hang(_: list[BaseMessage]) -> str:
-    await asyncio.Event().wait()
-    return "never"
-
-
 # The loop
 
 
@@ -162,7 +157,8 @@ async def test_the_planner_reads_why_a_turn_ended(scripted: Script, monkeypatch:
     @tool
     async def slow(text: str) -> str:
         """Never returns."""
-        return await hang([])
+        await asyncio.Event().wait()
+        return "never"
 
     script = scripted(planner=[PLAN.replace("echo", "slow"), PLAN], verifier=[CONTINUE, STOP])
     state = await solve(script, slow)

@@ -83,7 +83,7 @@ async def test_a_runs_own_context_replaces_the_graphs_whole(scripted: Script) ->
     assert "python_coder" in script.asked("planner")[-1][0].text
 
 
-# A link of a chain, streamed and in batches
+# LangChain's limit
 
 
 async def test_long_runs_are_not_cut_short_by_langchains_limit(scripted: Script) -> None:
@@ -98,11 +98,7 @@ async def test_long_runs_are_not_cut_short_by_langchains_limit(scripted: Script)
     assert "generator" in found[-1]
     parent_found = await parent(agent).ainvoke({"messages": []}, context={"user": "me"})
     assert parent_found["messages"][-1].text == "hello"
-
-
-async def test_a_recursion_limit_that_a_run_gives_counts(scripted: Script) -> None:
-    agent = build_graph([echo], context=Context(model=scripted(verifier=CONTINUE).spec))
-    with pytest.raises(GraphRecursionError, match="10"):
+    with pytest.raises(GraphRecursionError, match="10"):  # one that a run gives counts
         await agent.ainvoke(question(), {"recursion_limit": 10})
 
 

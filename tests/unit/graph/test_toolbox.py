@@ -37,18 +37,15 @@ async def test_a_context_alone_grants_nothing(monkeypatch: pytest.MonkeyPatch) -
             await Toolbox().available_tools(Context(tools=["base_generator", spec]))
 
 
-async def test_the_operator_grants_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_operator_grants_and_whoever_builds_the_graph_enables_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Context(tools=["base_generator"])
     monkeypatch.setenv("AGENTFLOW_TOOLS", f"some.other:tool, {EXTERNAL}")
-    assert list((await Toolbox().available_tools(Context(tools=["base_generator", EXTERNAL]))).tools) == [
-        "base_generator",
-        "weather",
-    ]
-    assert list((await Toolbox().available_tools(Context(tools=["base_generator"]))).tools) == ["base_generator"]
-
-
-async def test_whoever_builds_the_graph_grants_and_enables() -> None:
-    available = await Toolbox([EXTERNAL]).available_tools(Context(tools=["base_generator"]))
-    assert list(available.tools) == list(available.cards) == ["base_generator", "weather"]
+    granted = await Toolbox().available_tools(Context(tools=["base_generator", EXTERNAL]))
+    assert list(granted.tools) == ["base_generator", "weather"]
+    assert list((await Toolbox().available_tools(base)).tools) == ["base_generator"]
+    monkeypatch.delenv("AGENTFLOW_TOOLS")
+    built = await Toolbox([EXTERNAL]).available_tools(base)
+    assert list(built.tools) == list(built.cards) == ["base_generator", "weather"]
 
 
 async def test_what_cannot_be_used_is_said_and_not_offered(

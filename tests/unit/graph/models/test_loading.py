@@ -142,17 +142,12 @@ async def test_an_entry_point_is_a_provider() -> None:
 
 
 @pytest.mark.usefixtures("parrot")
-async def test_a_model_that_is_there_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = await aload_model("parrot:grey")
-    monkeypatch.setattr(asyncio, "to_thread", None)
-    assert await aload_model("parrot:grey") is model
-
-
-@pytest.mark.usefixtures("parrot")
-def test_the_models_that_were_built_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_models_that_were_built_last_are_kept_and_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "MOST", 2)
     first, _, third = (load_model(f"parrot:{name}") for name in ("grey", "green", "blue"))
-    assert load_model("parrot:blue") is third
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio, "to_thread", None)
+        assert await aload_model("parrot:blue") is third
     assert load_model("parrot:grey") is not first
 
 
@@ -169,11 +164,8 @@ class Failing(FakeListChatModel):
         raise self.error
 
 
-async def test_any_models_failure_is_a_model_error() -> None:
+async def test_any_models_failure_is_a_model_error_but_the_callers_deadline() -> None:
     with fails(ModelError, "model_failed", "KeyError", "weights", configuration=False):
         await complete(Failing(responses=[], error=KeyError("weights")), [HumanMessage("hello")])
-
-
-async def test_the_callers_deadline_is_not_the_models_failure() -> None:
     with pytest.raises(TimeoutError):
         await complete(Failing(responses=[], error=TimeoutError()), [HumanMessage("hello")])
