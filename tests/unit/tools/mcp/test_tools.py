@@ -1,6 +1,8 @@
 """Limits on the tools of an MCP server: their number, their size, and changes since the first use."""
 
 import asyncio
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -77,17 +79,15 @@ async def test_a_change_waits_for_approval(changed: Tool, offers: Offers) -> Non
         await load(OTHER)
 
 
-def test_a_damaged_pin_pins_nothing_that_is_offered(offers: Offers, pins: Path) -> None:
-    asyncio.run(load(SPEC))
-    [file] = pins.iterdir()
-    file.write_text("{")
-    with fails(Unavailable, "changed_tools", "--approve"):
-        asyncio.run(load(SPEC))
-
-
-async def test_a_server_is_used_unpinned_where_nothing_can_be_kept(
+async def test_a_damaged_pin_pins_nothing_and_where_none_can_be_kept_a_server_is_used_unpinned(
     offers: Offers, pins: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    await load(SPEC)
+    [file] = os.listdir(pins)
+    (pins / file).write_text("{")
+    with fails(Unavailable, "changed_tools", "--approve"):
+        await load(SPEC)
+    shutil.rmtree(pins.parent)
     pins.parent.write_text("in the way")
     assert await names() == ["add", "sub"]
     assert "not pinned" in caplog.text
