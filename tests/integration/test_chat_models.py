@@ -114,15 +114,18 @@ async def test_the_tools_ask_a_chat_model_too(httpserver: HTTPServer, served: An
     assert "4" in str(await tools.tools["base_generator"].ainvoke({"query": "What is 2 + 2?"}))
 
 
-def test_the_package_of_a_provider_is_named() -> None:
-    with fails(ModelError, "not_installed", "langchain-cohere", configuration=True):
-        load_model("cohere:command")
-
-
-def test_a_key_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
-    with fails(ModelError, "not_loaded", "google_genai:m", configuration=True):
-        load_model("google_genai:m")
-    with fails(ModelError, "no_key", "ANTHROPIC_API_KEY", configuration=True):
-        load_model("anthropic:m")
+@pytest.mark.parametrize(
+    ("spec", "code", "named"),
+    [
+        ("cohere:command", "not_installed", "langchain-cohere"),
+        ("google_genai:m", "not_loaded", "google_genai:m"),
+        ("anthropic:m", "no_key", "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_package_or_a_key_that_is_missing_is_named(
+    spec: str, code: str, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    with fails(ModelError, code, named, configuration=True):
+        load_model(spec)

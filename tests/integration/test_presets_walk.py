@@ -124,7 +124,7 @@ def run(preset: str, model: Path, endpoint: str, tmp_path_factory: pytest.TempPa
     return folder / "run"
 
 
-def test_every_step_samples_trains_and_validates(run: Path, preset: str) -> None:
+def test_every_step_samples_trains_and_validates_with_the_rows_that_the_template_allows(run: Path, preset: str) -> None:
     steps = lines(run, "train")
     assert [line["step"] for line in steps] == [1, 2, 3]
     assert [line["step"] for line in lines(run, "test")] == [0, 2, 3]
@@ -135,9 +135,6 @@ def test_every_step_samples_trains_and_validates(run: Path, preset: str) -> None
         if not preset.endswith("lora"):  # whose frozen modules, tiny as they are, write one answer to a question
             assert any(call.advantage for record in records for call in record.calls)
             assert line["gradient"] > 0
-
-
-def test_rows_have_the_tokens_that_the_template_allows(run: Path, preset: str) -> None:
     for line in lines(run, "train"):
         ratio = line["unpacked_tokens"] / line["forward_tokens"]
         assert ratio > 2 if GPU_PRESETS[preset][2] == 1 else ratio == 1

@@ -96,10 +96,8 @@ def test_spans_follow_the_conventions(script: Scripted) -> None:
     assert root.attributes["gen_ai.agent.name"] == "agentflow"
     assert root.attributes["agentflow.status"] == "answered"
     assert {span.service for span in receiver.spans} == {"agentflow"}
-    assert {point["gen_ai.token.type"] for point in receiver.metrics["gen_ai.client.token.usage"]} == {
-        "input",
-        "output",
-    }
+    points = receiver.metrics["gen_ai.client.token.usage"]
+    assert {point["gen_ai.token.type"] for point in points} == {"input", "output"}
     assert "gen_ai.client.operation.duration" in receiver.metrics
     assert not any(b"of mine" in body for body in receiver.bodies), "content is opt-in"
 
@@ -130,9 +128,8 @@ def test_each_of_many_runs_at_once_is_a_trace_of_its_own(script: Scripted) -> No
     assert len({root.trace for root in roots}) == len(roots) == 32
     for root in roots:
         own = [span for span in receiver.spans if span.trace == root.trace]
-        assert {span.attributes["gen_ai.conversation.id"] for span in own} == {
-            root.attributes["gen_ai.conversation.id"]
-        }
+        [conversation] = {span.attributes["gen_ai.conversation.id"] for span in own}
+        assert conversation == root.attributes["gen_ai.conversation.id"]
         assert len(tree(own)) == len(own) == 13
 
 
@@ -220,10 +217,7 @@ def test_the_served_graph_is_traced_as_the_environment_says(tmp_path: Path) -> N
     log = tmp_path / "log"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "AGENTFLOW_TRACING": f"log:{log}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        env={**os.environ, "AGENTFLOW_TRACING": f"log:{log}"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert '"event": "run"' in log.read_text()

@@ -76,10 +76,8 @@ def test_every_sampled_token_is_accounted_for_by_its_path(run: Path, agent: str)
                 trained[one.node] += sum(one.mask)
         assert trained == sampled
         assert set(sampled) <= NODES[agent]
-        assert (
-            sum(sampled.values())
-            == next(line for line in lines(run, "train") if line["step"] == step)["sampled_tokens"]
-        )
+        [line] = [line for line in lines(run, "train") if line["step"] == step]
+        assert sum(sampled.values()) == line["sampled_tokens"]
 
 
 def test_both_engines_agree(run: Path) -> None:
