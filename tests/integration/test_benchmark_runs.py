@@ -121,10 +121,7 @@ def test_several_benchmarks_go_into_one_folder_and_the_same_call_again_does_noth
         again = CliRunner().invoke(app, call)
         assert len(server.requests) == 16
     assert again.stdout == first.stdout
-    assert [line.split()[:4] for line in first.stdout.splitlines()[-2:]] == [
-        ["game24", *"4x2"],
-        ["atlas", *"4x2"],
-    ]
+    assert [line.split()[:4] for line in first.stdout.splitlines()[-2:]] == [["game24", *"4x2"], ["atlas", *"4x2"]]
     assert "  planner         8 read, 8 written, $8.0000" in first.stdout
     lines = [json.loads(line) for line in (tmp_path / "out" / "traces.jsonl").read_text().splitlines()]
     assert sorted((line["benchmark"], line["sample"]) for line in lines) == [

@@ -62,12 +62,7 @@ def plain(screen: str) -> str:
 
 def test_a_conversation(home: dict[str, str], server: str, heard: Heard, tmp_path: Path) -> None:
     """A question of two lines, one that was pasted, one from the history, and a follow-up."""
-    says = [
-        ("> ", "Which \\\n"),
-        (". ", "word?\n"),
-        (ANSWERED, "\x1b[200~And\nnext?\x1b[201~\n"),
-        (ANSWERED, "\x04"),
-    ]
+    says = [("> ", "Which \\\n"), (". ", "word?\n"), (ANSWERED, "\x1b[200~And\nnext?\x1b[201~\n"), (ANSWERED, "\x04")]
     code, screen = at_terminal(home, says, "chat", "--model", server, "--thread", "monday")
     assert code == 0
     assert heard.asked == ["Which \nword?", "Which word comes after hello?"]

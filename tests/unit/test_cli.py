@@ -109,13 +109,7 @@ CALLS: list[tuple[str, dict[str, object], int, str, str]] = [
     ("solve q", {}, 0, "Answer: hello", ""),
     ("solve q --json", {"generator": "Answer: \x1b[2J\u202eé"}, 0, '"answer": "\\u001b[2J\\u202e\\u00e9"', ""),
     ("compare q --planner embedded:seed --planner embedded", {}, 0, "embedded:seed embedded", ""),
-    (
-        "eval atlas --limit 1 --agent direct",
-        {"tools": "Answer: 1"},
-        0,
-        "accuracy",
-        "knows only AgentFlow's",
-    ),
+    ("eval atlas --limit 1 --agent direct", {"tools": "Answer: 1"}, 0, "accuracy", "knows only AgentFlow's"),
     ("eval atlas --limit 3", {"analyst": fails(DOWN)}, 1, f"3 x {DOWN}", ""),
     ("eval atlas --limit 9", {"analyst": fails(REFUSED, configuration=True)}, 2, "", REFUSED),
 ]
