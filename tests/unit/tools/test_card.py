@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -22,17 +21,7 @@ def external(description: str, schema: dict[str, Any], own: dict[str, Any] | Non
     return StructuredTool(name="f", description=description, args_schema=schema, coroutine=never, metadata=metadata)
 
 
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-
-
-def test_metadata_come_first() -> None:
-    own = {"description": "Weather.", "limits": "Norway.", "examples": [{"city": "Oslo"}]}
-    card = ToolCard.of(external('Else.\nLimits: none\nExample: {"city": "Rome"}', CITY, own))
-    assert (card.description, card.limits, card.made_up) == ("Weather.", "Norway.", False)
-    assert card.examples == own["examples"]
-
-
-def test_the_docstring_is_read() -> None:
+def test_metadata_come_first_then_the_docstring() -> None:
     @tool
     def weather(city: str, days: int = 3) -> str:
         """The weather
@@ -46,31 +35,27 @@ def test_the_docstring_is_read() -> None:
         """
         return city * days
 
-    card = ToolCard.of(weather)
-    assert card.description == "The weather of a city."
-    assert (card.limits, card.examples, card.made_up) == ("three days ahead.", [{"city": "Oslo"}], False)
+    own = {"description": "Weather.", "limits": "Norway.", "examples": [{"city": "Rome"}]}
+    said = ("The weather of a city.", "three days ahead.", [{"city": "Oslo"}])
+    for one, expected in ((weather, said), (weather.model_copy(update={"metadata": {"agentflow": own}}), own.values())):
+        card = ToolCard.of(one)
+        assert (card.description, card.limits, card.examples, card.made_up) == (*expected, False)
 
 
-@pytest.mark.parametrize(
-    ("schema", "example"),
-    [
+def test_what_is_not_said_is_made_up_and_what_is_cut_says_so() -> None:
+    schemas: list[tuple[dict[str, Any], object]] = [
         ({"type": "string"}, "..."),
         ({"type": "integer"}, 1),
         ({"type": "string", "enum": ["a", "b"]}, "a"),
         ({"type": "string", "examples": ["Oslo"], "enum": ["a"]}, "Oslo"),
         ({"type": "number", "default": 2.5}, 2.5),
         ({}, "..."),
-    ],
-)
-def test_what_is_not_said_is_made_up(schema: dict[str, Any], example: object) -> None:
-    card = ToolCard.of(external("", {"type": "object", "properties": {"x": schema}, "required": ["x"]}))
-    assert (card.description, card.examples, card.made_up) == ("F.", [{"x": example}], True)
-
-
-def test_what_is_cut_says_so() -> None:
-    card = ToolCard.of(external("word " * 1000, CITY, {"limits": "é" * 1000}))
-    assert card.description.endswith("…")
-    assert card.limits.endswith("…")
+    ]
+    for schema, example in schemas:
+        card = ToolCard.of(external("", {"type": "object", "properties": {"x": schema}, "required": ["x"]}))
+        assert (card.description, card.examples, card.made_up) == ("F.", [{"x": example}], True)
+    card = ToolCard.of(external("word " * 1000, {"type": "object"}, {"limits": "é" * 1000}))
+    assert (card.description[-1], card.limits[-1]) == ("…", "…")
 
 
 def test_of_many_arguments_the_required_ones_are_there() -> None:
@@ -90,15 +75,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
     max_leaves=8,
 )
-ARGUMENT = st.fixed_dictionaries(
-    {},
-    optional={
-        "type": st.sampled_from(["string", "object"]),
-        "description": WORDS,
-        "enum": st.lists(WORDS),
-        "default": JSON,
-    },
-)
+KINDS, ENUMS = st.sampled_from(["string", "object"]), st.lists(WORDS)
+ARGUMENT = st.fixed_dictionaries({}, optional={"type": KINDS, "description": WORDS, "enum": ENUMS, "default": JSON})
 SCHEMAS = st.builds(
     lambda properties, required: {"type": "object", "properties": properties, "required": required},
     st.dictionaries(st.text(min_size=1, max_size=9) | WORDS, ARGUMENT, max_size=30),

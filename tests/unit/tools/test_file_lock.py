@@ -6,13 +6,8 @@ import pytest
 
 from agentflow.tools.file_lock import lock
 
-HOLDS = """import sys
-from agentflow.tools.file_lock import lock
-file = open(sys.argv[1])
-lock(file)
-print(flush=True)
-input()
-"""
+HOLDS = """import sys; from agentflow.tools.file_lock import lock
+file = open(sys.argv[1]); lock(file); print(flush=True); input()"""
 
 
 @pytest.mark.process

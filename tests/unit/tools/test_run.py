@@ -55,28 +55,33 @@ def _fail() -> str:
 BAD, BROKEN, EMPTY = ErrorClass.BAD_ARGUMENTS, ErrorClass.TOOL_ERROR, ErrorClass.EMPTY_RESULT
 HANDLED = StructuredTool.from_function(_fail, name="f", description="d", handle_tool_error=True)
 BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "base64": "xx", "mime_type": "image/png"}]
+TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+SAID = [
+    (" done\n", "done"),
+    (TEXTS, "a\nb"),
+    (BLOCKS, "a\n[image]"),
+    (["a", "b"], "a\nb"),
+    ({"n": 1}, '{"n": 1}'),
+    (42, "42"),
+    ("a\ud800b", "a?b"),
+]
+RAISED = [
+    *((ValueError("broken\nthing"), "broken thing"), (OSError(5, "io"), "[Errno 5] io")),
+    *((RecursionError("deep"), "deep"), (ExceptionGroup("many", [ValueError("a")]), "many (1 sub-exception)")),
+]
 
 
 @pytest.mark.parametrize(
     ("one", "arguments", "error", "output"),
     [
-        (saying(" done\n"), {}, None, "done"),
-        (saying([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), {}, None, "a\nb"),
-        (saying(BLOCKS), {}, None, "a\n[image]"),
-        (saying(["a", "b"]), {}, None, "a\nb"),
-        (saying({"n": 1}), {}, None, '{"n": 1}'),
-        (saying(42), {}, None, "42"),
-        (saying("a\ud800b"), {}, None, "a?b"),
+        *((saying(reply), {}, None, output) for reply, output in SAID),
         (echo, {}, BAD, "text: Field required"),
-        (echo, {"text": 3}, BAD, "text: Input should be a valid string"),
-        (echo, {"text": ["a"]}, BAD, "text: Input should be a valid string"),
-        (echo, [], BAD, "the arguments of echo must be an object, not list"),
-        (echo, "text", BAD, "the arguments of echo must be an object, not str"),
-        (echo, None, BAD, "the arguments of echo must be an object, not NoneType"),
-        (saying(ValueError("broken\nthing")), {}, BROKEN, "ValueError: broken thing"),
-        (saying(OSError(5, "io")), {}, BROKEN, "OSError: [Errno 5] io"),
-        (saying(RecursionError("deep")), {}, BROKEN, "RecursionError: deep"),
-        (saying(ExceptionGroup("many", [ValueError("a")])), {}, BROKEN, "ExceptionGroup: many (1 sub-exception)"),
+        *((echo, {"text": text}, BAD, "text: Input should be a valid string") for text in (3, ["a"])),
+        *(
+            (echo, one, BAD, f"the arguments of echo must be an object, not {type(one).__name__}")
+            for one in ([], "a", None)
+        ),
+        *((saying(error), {}, BROKEN, f"{type(error).__name__}: {said}") for error, said in RAISED),
         (saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, ErrorClass.MODEL_ERROR, "no model"),
         (saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, BROKEN, "refused by server"),
         (HANDLED, {}, BROKEN, "no such city"),

@@ -1,9 +1,11 @@
+import errno
 import os
 import sys
+from contextlib import nullcontext
 
 import pytest
 
-from agentflow.tools.sandbox import kernel, libraries, tiers
+from agentflow.tools.sandbox import kernel, landlock, libraries, tiers
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +67,20 @@ def test_only_what_is_on_the_list_is_loaded() -> None:
     sys.modules.pop("this", None)
     libraries.load(["this", "math", "no.such.module"])
     assert "this" not in sys.modules
+
+
+PASSED_OVER = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, *PASSED_OVER])
+def test_a_path_that_is_not_there_is_passed_over_but_none_for_want_of_a_descriptor(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program would get a PermissionError from its own folder, and be blamed for it."""
+
+    def fails(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", fails)
+    with nullcontext() if number in PASSED_OVER else pytest.raises(OSError, match=rf"\[Errno {number}\]"):
+        landlock._allow(0, "/tmp", 0)

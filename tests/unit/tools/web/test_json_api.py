@@ -3,13 +3,12 @@
 import asyncio
 import gzip
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Request, Response
+from werkzeug import Response
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import json_api
@@ -67,7 +66,9 @@ async def test_a_busy_server_is_asked_again_and_given_up(httpserver: HTTPServer,
     assert len(httpserver.log) == 3
 
 
-async def test_a_connection_that_breaks_off_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_breaks_off_is_tried_again_and_one_that_is_refused_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(json_api, "PAUSE", 0.01)
     replies = iter([b"", b"HTTP/1.1 200 OK\r\nContent-Len", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"])
 
@@ -77,14 +78,9 @@ async def test_a_connection_that_breaks_off_is_tried_again(monkeypatch: pytest.M
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         assert await JsonApi(f"http://127.0.0.1:{port}/", "the API").get({}) == {}
-
-
-async def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_api, "PAUSE", 0.01)
     assert str(await failure(JsonApi("http://127.0.0.1:9/", "X"))) == "X could not be reached (ConnectError)"
     assert "could not be reached" in str(await failure(JsonApi("http://[", "X")))
 
@@ -97,14 +93,8 @@ async def test_time_that_ran_out_is_not_spent_twice(httpserver: HTTPServer, neve
 
 
 async def test_a_reply_of_100_mb_and_one_that_unpacks_to_it_are_given_up(httpserver: HTTPServer, api: JsonApi) -> None:
-    def flood(request: Request) -> Response:
-        def parts() -> Iterator[bytes]:
-            for _ in range(1600):
-                yield b" " * (1 << 16)
-
-        return Response(parts())
-
-    httpserver.expect_ordered_request("/api").respond_with_handler(flood)
+    parts = (b" " * (1 << 16) for _ in range(1600))
+    httpserver.expect_ordered_request("/api").respond_with_handler(lambda _: Response(parts))
     bomb = gzip.compress(b" " * (100 << 20))
     httpserver.expect_ordered_request("/api").respond_with_data(bomb, headers={"Content-Encoding": "gzip"})
     for _ in range(2):
