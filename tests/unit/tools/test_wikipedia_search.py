@@ -1,17 +1,19 @@
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Response
+from werkzeug import Request, Response
 
 from agentflow import __version__
-from agentflow.tools.encyclopedia.choice import missing
+from agentflow.tools.encyclopedia.choice import encyclopedia_of, is_local, missing
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
 from agentflow.tools.encyclopedia.encyclopedia import Article
 from agentflow.tools.encyclopedia.mediawiki import MediaWiki
+from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import _first_sentence, wikipedia_search
@@ -130,3 +132,161 @@ async def test_live_a_busy_server_is_asked_again(httpserver: HTTPServer, live: M
     httpserver.expect_ordered_request("/w/api.php").respond_with_response(busy)
     httpserver.expect_ordered_request("/w/api.php").respond_with_json(reply(page("X", "Found.")))
     assert (await look_up("X", live)).output == "X: Found."
+
+
+# The `wikipedia` package against a server that speaks MediaWiki's API, with its known faults.
+
+
+PAGES = {
+    "Dog": "The dog is an animal.",
+    "Frog": "A frog is an amphibian.",
+    "Mercury (planet)": "Mercury is a planet.",
+    "Mercury (element)": "Mercury is a chemical element.",
+}
+REDIRECTS = {"Hound": "Dog"}
+MEANINGS = ["Mercury (planet)", "Mercury (element)", "Mercury (lost)"]
+MERCURIES = [f"- {title}: {PAGES[title]}" for title in MEANINGS[:2]]
+MEANINGS_HTML = "<ul>" + "".join(f"<li><a>{title}</a></li>" for title in MEANINGS) + "<li>no link</li></ul>"
+
+
+def mediawiki(request: Request) -> Response:
+    """MediaWiki's replies to the requests of the package."""
+    asked = request.args
+    assert asked["format"] == "json"
+    assert "list" in asked or "titles" in asked or "pageids" in asked
+    if asked.get("list") == "search":
+        assert asked.get("srinfo") is None, "no suggestion is asked for"
+        found = [title for title in PAGES if asked["srsearch"].casefold() in PAGES[title].casefold()]
+        return queried(search=[{"title": title} for title in found])
+    title = asked.get("titles", "Mercury")
+    if title in REDIRECTS:
+        pages = {"1": {"pageid": 1, "title": REDIRECTS[title]}}
+        return queried(pages=pages, redirects=[{"from": title, "to": REDIRECTS[title]}])
+    if title == "Mercury":
+        page: dict[str, Any] = {"pageid": 9, "title": title, "pageprops": {"disambiguation": ""}, "fullurl": "u"}
+        if "revisions" in asked["prop"]:
+            page["revisions"] = [{"*": MEANINGS_HTML}]
+        return queried(pages={"9": page})
+    if title not in PAGES:
+        return queried(pages={"-1": {"title": title, "missing": ""}})
+    page = {"pageid": 2, "title": title, "fullurl": "https://w.example", "extract": PAGES[title]}
+    return queried(pages={"2": page})
+
+
+def queried(**query: Any) -> Response:
+    return Response(json.dumps({"query": query}), mimetype="application/json")
+
+
+@pytest.fixture
+def package(httpserver: HTTPServer) -> WikipediaPackage:
+    return WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=LAST_RESORT)
+
+
+@pytest.mark.parametrize(
+    ("query", "lines"),
+    [
+        ("Dog", ["Dog: The dog is an animal."]),  # and not the frog that the package would suggest
+        ("Hound", ["Dog: The dog is an animal."]),
+        ("amphibian", ['No page is titled "amphibian". Closest pages:', "- Frog: A frog is an amphibian."]),
+        ("Mercury", ['"Mercury" names several pages. Closest pages:', *MERCURIES]),
+    ],
+)
+async def test_pages_by_exact_title_and_by_search(
+    httpserver: HTTPServer, package: WikipediaPackage, query: str, lines: list[str]
+) -> None:
+    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
+    assert (await look_up(query, package)).output.splitlines() == lines
+    assert all(f"agentflow-langgraph/{__version__}" in request.headers["User-Agent"] for request, _ in httpserver.log)
+
+
+BODIES = ["<html>no JSON", '{"batchcomplete": ""}', '{"query": {"pages": {"1": 5}}}']
+
+
+async def test_no_page_is_an_empty_result_and_another_reply_a_tool_error(
+    httpserver: HTTPServer, package: WikipediaPackage
+) -> None:
+    for body in BODIES:
+        httpserver.expect_oneshot_request("/w/api.php").respond_with_data(body)
+        assert (await look_up("Dog", package)).error is ErrorClass.TOOL_ERROR
+    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
+    for query in ("nothing of that kind", "", " "):
+        assert (await look_up(query, package)).error is ErrorClass.EMPTY_RESULT
+
+
+async def test_a_refused_search_is_named(httpserver: HTTPServer, package: WikipediaPackage) -> None:
+    def refuse(request: Request) -> Response:
+        if request.args.get("list") == "search":
+            return Response('{"error": {"code": "x", "info": "The search is off."}}')
+        return mediawiki(request)
+
+    httpserver.expect_request("/w/api.php").respond_with_handler(refuse)
+    assert "refused the request (The search is off.)" in (await look_up("amphibian", package)).output
+
+
+async def test_look_ups_of_two_servers_do_not_mix(httpserver: HTTPServer, package: WikipediaPackage) -> None:
+    """The package keeps its settings and its cache in globals; neither is used."""
+    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
+    nothing = {"query": {"search": [], "pages": {"-1": {"missing": ""}}}}
+    httpserver.expect_request("/other/api.php").respond_with_json(nothing)
+    other = WikipediaPackage(httpserver.url_for("/other/api.php"))
+    results = await asyncio.gather(*(look_up("amphibian", source) for source in (package, other) * 5))
+    assert [result.error for result in results] == [None, ErrorClass.EMPTY_RESULT] * 5
+
+
+# A retrieval server.
+
+
+def hit(contents: str, score: float = 1.0) -> dict[str, Any]:
+    return {"document": {"id": "1", "contents": contents}, "score": score}
+
+
+async def retrieved(server: HTTPServer, query: str = "who wrote  Blade Runner") -> ToolResult:
+    return await run_tool(wikipedia_search(server.url_for("/retrieve")), {"query": query}, 3600)
+
+
+async def test_it_speaks_the_form_of_retrieval_servers_and_shows_passages_whole(httpserver: HTTPServer) -> None:
+    found = [hit('"Blade Runner"\nA film of 1982,\nafter a novel.'), hit('"Philip K. Dick"\nA writer.', 0.5)]
+    httpserver.expect_request("/retrieve", method="POST").respond_with_json({"result": [found]})
+    result = await retrieved(httpserver)
+    assert result.output == "Blade Runner: A film of 1982, after a novel.\nPhilip K. Dick: A writer."
+    assert result.provider == httpserver.url_for("/retrieve")
+    # A request that an earlier test gave up may still come in.
+    (request,) = [request for request, _ in httpserver.log if request.path == "/retrieve"]
+    assert request.get_json() == {"queries": ["who wrote Blade Runner"], "topk": 3, "return_scores": True}
+
+
+@pytest.mark.parametrize(
+    "document", [{"title": "T", "text": "t"}, {"id": 3, "contents": '"T"\nt'}, {"document": {"contents": "T\nt"}}]
+)
+async def test_documents_come_in_several_forms(httpserver: HTTPServer, document: dict[str, Any]) -> None:
+    httpserver.expect_request("/retrieve").respond_with_json({"result": [[document] * 5]})
+    assert (await retrieved(httpserver)).output.splitlines() == ["T: t"] * 3
+
+
+UNREADABLE = [
+    {},
+    {"result": []},
+    {"result": 3},
+    {"result": [[1]]},
+    {"result": [[{"document": {}}]]},
+    {"result": [None]},
+]
+
+
+async def test_no_passage_is_an_empty_result_and_another_reply_cannot_be_read(httpserver: HTTPServer) -> None:
+    httpserver.expect_oneshot_request("/retrieve").respond_with_json({"result": [[]]})
+    assert (await retrieved(httpserver)).error is ErrorClass.EMPTY_RESULT
+    for said in UNREADABLE:
+        httpserver.expect_oneshot_request("/retrieve").respond_with_json(said)
+        result = await retrieved(httpserver)
+        assert (result.error, "could not be read" in result.output) == (ErrorClass.TOOL_ERROR, True), said
+
+
+def test_which_names_are_what() -> None:
+    names = {"live": "MediaWiki", "package": "WikipediaPackage", "http://h/r": "RetrievalServer"}
+    assert {name: type(encyclopedia_of(name)).__name__ for name in names} == names
+    assert type(encyclopedia_of("x.db")).__name__ == "LocalEncyclopedia"
+    assert [name for name in (*names, "https://h/r", "atlas", "x.db") if is_local(name)] == ["atlas", "x.db"]
+    assert not any(map(missing, (*names, "atlas")))
+    assert "is no address" in (missing("http:///x") or "")
+    assert "http://HOST:PORT/retrieve" in (missing("/no/such.db") or "")
