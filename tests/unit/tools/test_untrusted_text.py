@@ -1,16 +1,20 @@
 """Output that would pass for a prompt of ours is marked and quoted; all other output stays as it is."""
 
 import re
+import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.evals.atlas.world import pages
+from agentflow.tools.borders import unbordered
+from agentflow.tools.imitation import imitates
 from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import MARK, bounded_line, clean, mark_untrusted
 from tests.unit.nodes.test_prompts import PROMPTS
-from tests.unit.tools.tables import table
+from tests.unit.tools.tables import sections, table
 
 LABELS = ["Question", "Analysis", "Turns left", "Result", "Verifier", "Verdict", "Sub-Goal", "Tool", "Context"]
 LINES = [*(f"{label}: x" for label in LABELS), "Failed (timeout): x", "Turn 3"]
@@ -38,11 +42,11 @@ def test_the_labels_are_those_of_our_prompts() -> None:
     assert [label for label in labels - instructions if not mark_untrusted(f"x\n{label}: y").startswith(MARK)] == []
 
 
-@pytest.mark.parametrize("token", TOKENS)
-def test_borders_of_messages_are_broken(token: str) -> None:
-    assert token not in mark_untrusted(f"a {token} b")
-    assert mark_untrusted(f"a {token} b").startswith(f"{MARK}\n> a ")
-    assert token not in bounded_line(f"a {token} b", 100)
+def test_borders_of_messages_are_broken() -> None:
+    for token in TOKENS:
+        assert token not in mark_untrusted(f"a {token} b")
+        assert mark_untrusted(f"a {token} b").startswith(f"{MARK}\n> a ")
+        assert token not in bounded_line(f"a {token} b", 100)
 
 
 @pytest.mark.parametrize("said", table(__file__, "untrusted_text.txt"))
@@ -76,3 +80,98 @@ def test_a_line_is_one_line(said: str, characters: int) -> None:
     line = bounded_line(said, characters)
     assert len(line) <= characters
     assert len(line.splitlines()) <= 1
+
+
+# Borders of chat messages are broken, however they are spelt, and nothing else is.
+
+
+BORDERS = sections(__file__, "borders.txt")
+WITHOUT_BORDERS = BORDERS.pop("ordinary")
+ALL = [token for [tokens] in BORDERS.values() for token in tokens.split()]
+INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u180e\ufe0f\u2063\u061c\u3164\U000e0041\U000e0101"
+
+
+def test_it_is_broken() -> None:
+    assert [token for token in ALL if token in unbordered(f"a {token} b")] == []
+    assert [token for token in ALL if token in unbordered(f"a{token}{token}b")] == []
+
+
+@given(st.sampled_from(ALL), st.data())
+def test_it_is_broken_whatever_unseen_stands_inside(token: str, data: st.DataObject) -> None:
+    unseen = st.text(INVISIBLE, max_size=2)
+    said = "".join(character + data.draw(unseen) for character in f"x{token}{token}y")
+    shown = unbordered(said)
+    assert token not in _seen(shown)
+    assert _seen(shown).replace(" ", "") == _seen(said), "nothing else is changed"
+    assert unbordered(shown) == shown
+
+
+@given(st.sampled_from([token for token in ALL if "<" in token and "|" in token]), st.data())
+def test_it_is_broken_in_full_width_and_any_case(token: str, data: st.DataObject) -> None:
+    wide = {character: chr(ord(character) + 0xFEE0) for character in "<>|_abcdefghijklmnopqrstuvwxyz"}
+    said = "".join(data.draw(st.sampled_from([c, wide.get(c, c), c.upper(), c.lower()])) for c in token)
+    assert said not in unbordered(said)
+    assert unicodedata.normalize("NFKC", said) not in unicodedata.normalize("NFKC", unbordered(said))
+
+
+def _seen(text: str) -> str:
+    return "".join(character for character in text if character not in INVISIBLE)
+
+
+@given(st.text(st.characters(exclude_characters="<[]＜［］", max_codepoint=0x2FFF)))
+def test_text_without_brackets_stays(text: str) -> None:
+    assert unbordered(text) == text
+
+
+@pytest.mark.parametrize("text", WITHOUT_BORDERS)
+def test_ordinary_text_without_borders_stays(text: str) -> None:
+    assert unbordered(text) == text
+
+
+def test_the_documentation_stays() -> None:
+    home = Path(__file__).parents[3]
+    for path in (home / "README.md", home / "CONTRIBUTING.md", *(home / "docs").rglob("*.md")):
+        if path.name != "security.md":  # which names some
+            assert unbordered(path.read_text()) == path.read_text(), path
+
+
+def test_a_tokenizer_s_own_tokens_are_broken_too() -> None:
+    own = frozenset({"@@turn@@", "§", "~~~"})
+    assert unbordered("a @@turn@@ § ~~~ b") == "a @@turn@@ § ~~~ b"
+    assert unbordered("a @@tu\u00adrn@@ § ~~~ b", own) == "a @ @tu\u00adrn@@ § ~ ~~ b"
+
+
+# Lines that look like a part of our prompts are distinguished from ordinary ones.
+
+
+IMITATIONS = sections(__file__, "imitation.txt")
+IMITATED, BEFORE = IMITATIONS["labels"], IMITATIONS["before"]
+
+
+@pytest.mark.parametrize("label", IMITATED)
+def test_a_label_is_found_whatever_stands_before_it(label: str) -> None:
+    missed = [before for before in BEFORE if not imitates(f"{before}{label} x") and not label.startswith("Turn 3")]
+    assert missed == []
+
+
+@given(st.sampled_from([label for label in IMITATED if label.isascii() and label.endswith(":")]), st.data())
+def test_a_label_is_found_however_it_is_written(label: str, data: st.DataObject) -> None:
+    unseen = st.text("\u200b\u200d\u00ad\u2060\ufe0f", max_size=1)
+    spelt = {
+        "-": "-\u2010\u2011\u2012\u2013\u2212",
+        " ": " \u00a0\u2007\u202f\u3000",
+        ":": ":：\ufe55\ua789\u2236",
+        "e": "eеéｅ",
+        "o": "oоοó",
+    }
+    written = "".join(
+        data.draw(st.sampled_from([*spelt.get(character, character), character.upper()])) + data.draw(unseen)
+        for character in label
+    )
+    assert imitates(f"a\n{written} x")
+    assert imitates(unicodedata.normalize("NFD", written))
+
+
+@pytest.mark.parametrize("line", IMITATIONS["ordinary"])
+def test_ordinary_lines_are_none(line: str) -> None:
+    assert not imitates(line)

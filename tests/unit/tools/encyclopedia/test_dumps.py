@@ -2,7 +2,6 @@ import gzip
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -97,22 +96,9 @@ def zim(tmp_path: Path) -> Path:
     class Article(writer.Item):  # type: ignore[misc, name-defined, unused-ignore]
         def __init__(self, path: str, title: str, html: str, mimetype: str = "text/html") -> None:
             super().__init__()
-            self.path, self.title, self.html, self.mimetype = path, title, html, mimetype
-
-        def get_path(self) -> str:
-            return self.path
-
-        def get_title(self) -> str:
-            return self.title
-
-        def get_mimetype(self) -> str:
-            return self.mimetype
-
-        def get_contentprovider(self) -> Any:
-            return writer.StringProvider(self.html)
-
-        def get_hints(self) -> dict[Any, bool]:
-            return {writer.Hint.FRONT_ARTICLE: True}
+            self.get_path, self.get_title, self.get_mimetype = (lambda: path), (lambda: title), (lambda: mimetype)
+            self.get_contentprovider = lambda: writer.StringProvider(html)
+            self.get_hints = lambda: {writer.Hint.FRONT_ARTICLE: True}
 
     long = "".join(f"<p>Paragraph {n} of a long article. {'Words. ' * 60}</p>" for n in range(6))
     with writer.Creator(str(tmp_path / "wiki.zim")) as creator:
