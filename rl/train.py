@@ -15,7 +15,6 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from agentflow.evals.run_folder import write_settings
 from agentflow.rl.apps.trainable import AppError, Split, Trainable
 from agentflow.rl.launch.checks import Checked, check, may_start
-from agentflow.rl.launch.estimate import StepCost
 from agentflow.rl.launch.preview import Preview
 from agentflow.rl.launch.workers import TrainingFailed, launch, worker_base
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -97,7 +96,7 @@ def train(
     on_start: Callable[[TrainingSettings], None] = lambda settings: None,
     on_line: Callable[[Line], None] = lambda line: None,
     on_remark: Callable[[str], None] = lambda remark: None,
-    on_preview: Callable[[Preview, StepCost | None], None] = lambda preview, cost: None,
+    on_preview: Callable[[Preview], None] = lambda preview: None,
 ) -> Path:
     """Train the nodes of a LangGraph graph to the last step. A stopped run resumes.
 
@@ -107,7 +106,7 @@ def train(
         on_start: Called with the settings before the workers start.
         on_line: Called with each new line of metrics.jsonl.
         on_remark: Called with a line on what the rehearsal could not try, or what stands against learning.
-        on_preview: Called with the rollouts of the preview and the cost of a step before the workers start.
+        on_preview: Called with the rollouts of the preview before the workers start.
 
     Returns:
         The folder of the run.

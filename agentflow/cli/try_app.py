@@ -43,7 +43,6 @@ def try_app(
         fail(f"a rollout {says}", MISUSED)
     from agentflow.rl.apps.loading import load_app
     from agentflow.rl.apps.trainable import AppError
-    from agentflow.rl.launch.estimate import cost_of
     from agentflow.rl.launch.local_policy import LocalPolicy
     from agentflow.rl.launch.preview import notes, obstacles, play
     from agentflow.rl.rollout.rollout import Rollout
@@ -72,7 +71,7 @@ def try_app(
         seconds = settings.rollout_seconds
         playing = play(trained, graph, asked, policy, rollouts=rollouts, seconds=seconds, on_rollout=show)
         preview = asyncio.run(playing)
-    print_preview(out, preview, cost_of(preview, config, policy))
+    print_preview(out, preview)
     for note in notes(preview):
         say(note)
     if found := obstacles(preview, trained.nodes):

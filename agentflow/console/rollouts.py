@@ -8,30 +8,29 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import counted, shortened, shown_bytes
+from agentflow.console.terminal import counted, shortened
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.rl.launch.estimate import StepCost
     from agentflow.rl.launch.preview import Preview
     from agentflow.rl.rollout.rollout import Rollout
     from agentflow.rl.run.training_log import HeldOut
 
 
-def print_rollout(out: Console, trajectory: "Rollout", texts: Sequence[str]) -> None:
+def print_rollout(out: Console, rollout: "Rollout", texts: Sequence[str]) -> None:
     """Print a rollout: its task, its outcome, and each trained call with the sampled text in `texts`."""
-    task, reward = trajectory.trace.task, f", reward {trajectory.reward:g}" if trajectory.status == "ok" else ""
+    task, reward = rollout.trace.task, f", reward {rollout.reward:g}" if rollout.status == "ok" else ""
     out.print(Text(shortened(task.question), "bold"))
-    for call, text in zip(trajectory.calls, texts, strict=True):
+    for call, text in zip(rollout.calls, texts, strict=True):
         tokens = f"{len(call.prompt_ids):,} + {len(call.response_ids):,} tokens"
         note = " unreadable" if call.unreadable else ""
         out.print(Text(f"  {one_line(call.node)} · {tokens}{note} · {shortened(text)}"))
-    why = f" ({shortened(trajectory.trace.error)})" if trajectory.trace.error else ""
-    out.print(Text(f"  {trajectory.status}{reward}, {trajectory.trace.seconds:.1f} s{why}", "dim"))
+    why = f" ({shortened(rollout.trace.error)})" if rollout.trace.error else ""
+    out.print(Text(f"  {rollout.status}{reward}, {rollout.trace.seconds:.1f} s{why}", "dim"))
 
 
-def print_preview(out: Console, preview: "Preview", cost: "StepCost | None") -> None:
-    """Print the nodes and the rows of a preview, and the cost of a step."""
+def print_preview(out: Console, preview: "Preview") -> None:
+    """Print the nodes and the rows of a preview."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("node", "learns", "calls", "prompt tokens", "sampled tokens"):
         table.add_column(head, justify="left" if head in ("node", "learns") else "right")
@@ -47,11 +46,6 @@ def print_preview(out: Console, preview: "Preview", cost: "StepCost | None") -> 
         out.print(f"signal: {varied} of {counted(several, 'task')} with different rewards")
     rows = counted(len(preview.rows), "row")
     out.print(f"training: {rows} with {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")
-    if cost:
-        sampling, training = cost.seconds
-        time = f"about {sampling + training:,.0f} s ({sampling:,.0f} sampling, {training:,.0f} training)"
-        memory = f"at least {shown_bytes(int(cost.memory))} on each device"
-        out.print(f"a step: {cost.rollouts:,} rollouts, {time} as measured on one core of this machine; {memory}")
 
 
 def print_held_out(out: Console, held: "HeldOut") -> None:

@@ -30,7 +30,6 @@ from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.launch import engine_config as engine
-from agentflow.rl.launch.estimate import StepCost, cost_of
 from agentflow.rl.launch.local_policy import LocalPolicy
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
@@ -108,7 +107,7 @@ def may_start(
     config: DictConfig,
     checked: Checked,
     on_remark: Callable[[str], None],
-    on_preview: Callable[[Preview, StepCost | None], None],
+    on_preview: Callable[[Preview], None],
 ) -> None:
     """Raise SettingsError if a checked configuration cannot be trained here.
 
@@ -126,7 +125,7 @@ def may_start(
     elif settings.rehearsal:
         _rehearse(config, checked, on_remark)
     if settings.preview and config.trainer.device == "cpu" and checked.start.is_dir():
-        on_preview(*_preview(config, checked, on_remark))
+        on_preview(_preview(config, checked, on_remark))
 
 
 def check_engine(config: DictConfig) -> None:
@@ -337,7 +336,7 @@ def _rehearse(config: DictConfig, checked: Checked, on_remark: Callable[[str], N
         on_remark(remark)
 
 
-def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> tuple[Preview, StepCost | None]:
+def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> Preview:
     """Play a few tasks with the model that is trained. Raises SettingsError if none of them can be trained on."""
     settings, app = checked.settings, checked.app
     try:
@@ -357,7 +356,7 @@ def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], No
     for remark in (found, *notes(preview)):
         if remark:
             on_remark(remark)
-    return preview, cost_of(preview, config, policy)
+    return preview
 
 
 def _format(config: DictConfig, checked: Checked) -> ChatFormat | None:

@@ -1,8 +1,7 @@
-"""Memory, tokens, disk and calls of the judge of a training, counted from its configuration; and the cost of a step.
+"""Memory, tokens, disk and calls of the judge of a training, counted from its configuration.
 
 `agentflow train --preset NAME --estimate` counts the least memory of its GPUs: weights, gradients and Adam's moments of
 FSDP in single precision, and vLLM's share. Activations are not part of it, and no time is: no GPU was measured.
-`agentflow try` and the preview of `train` measure the time of a step where it is computed on this machine.
 """
 
 import json
@@ -11,8 +10,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from agentflow.rl.launch.local_policy import LocalPolicy
-from agentflow.rl.launch.preview import Preview
 from agentflow.rl.presets.files import presets, settings_of
 from agentflow.rl.settings import SettingsError
 
@@ -23,12 +20,6 @@ RESERVE = 4 * GB
 
 TURNS, PROMPT, REPLY, ADDED = 3, 1200, 150, 500
 """An average rollout: its turns, and the tokens of its first prompt, of a reply, and between a reply and the next."""
-
-STATES = 16
-"""Bytes per parameter: weights, gradients and Adam's moments in single precision."""
-
-FORWARD, GRADIENT = 2, 4
-"""Floating-point operations per parameter and token."""
 
 
 @dataclass(frozen=True)
@@ -188,41 +179,3 @@ def lines(config: DictConfig) -> list[str]:
         f"the weights of the best step {(found.checkpoint - found.gpus * found.optimiser) / GB:.0f} GB",
         f"calls of the judge: at most {found.judged:,} in {config.steps:,} steps",
     ]
-
-
-@dataclass(frozen=True)
-class StepCost:
-    """Cost of a training step, without the time of tools, of other models and of moving weights."""
-
-    rollouts: int
-    memory: float
-    """Bytes on each device, at least."""
-    seconds: tuple[float, float]
-    """Of sampling and of training, on one core of this machine."""
-
-
-def cost_of(preview: Preview, config: DictConfig, policy: LocalPolicy) -> StepCost | None:
-    """Return the cost of a step on this CPU; None without a rollout, and for GPUs (`--estimate`).
-
-    The model's passes over a row of usual length are timed, a row at a time, which is more than rows with a
-    common prompt take.
-    """
-    played, rollouts = [one for one in preview.rollouts if one.calls], config.questions * config.rollouts
-    if not played or config.trainer.device != "cpu":
-        return None
-    by_length = sorted(preview.rows, key=lambda row: len(row.prompt_ids) + len(row.response_ids))
-    usual = by_length[len(by_length) // 2]
-    per_token, per_row = policy.timed([*usual.prompt_ids, *usual.response_ids])
-    rows = len(preview.rows) if config.flow.pack_turns else sum(len(one.calls) for one in played)
-    update = rows / len(played) * per_row
-    forward = update * FORWARD / (FORWARD + GRADIENT)
-    actor, correction = config.actor_rollout_ref.actor, config.algorithm.get("rollout_correction") or {}
-    passes = (not correction.get("bypass_mode", False)) + bool(actor.use_kl_loss and actor.kl_loss_coef)
-    return StepCost(
-        rollouts=rollouts,
-        memory=policy.parameters * STATES,
-        seconds=(
-            rollouts * (preview.sampled_tokens / len(played) * per_token + forward),
-            rollouts * (update + passes * forward),
-        ),
-    )

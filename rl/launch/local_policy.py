@@ -1,8 +1,7 @@
 """A policy from a folder on this machine, sampled by transformers, to try an app without an engine."""
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,6 @@ from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.template import TemplateError, load_tokenizer
-
-TIMED_AT_ONCE, TIMED_PROMPT, TIMED_REPLY, TIMED_ROW = 8, 64, 32, 1024
-"""Replies that are sampled at once, tokens of their prompts, their own tokens, and most tokens of the row of an update.
-"""
-
-TIMES = 2
-"""Number of times that each is timed."""
 
 
 class LocalPolicy:
@@ -79,45 +71,6 @@ class LocalPolicy:
             unreadable=read.unreadable,
         )
 
-    @property
-    def parameters(self) -> int:
-        """Number of the model's parameters."""
-        return sum(parameter.numel() for parameter in self._model.parameters())
-
-    def timed(self, row: Sequence[int]) -> tuple[float, float]:
-        """Return the seconds per sampled token, several replies at once, and of an update's passes over a row.
-
-        They are processor time of one thread, which other programs on the machine do not change. The model computes in
-        single precision from then on, as engines and trainers on a CPU do; half precision is many times slower there.
-        """
-        import torch
-
-        self._model.float()
-        ids = list(row)[:TIMED_ROW]
-        prompts, tokens = torch.tensor([ids[:TIMED_PROMPT]] * TIMED_AT_ONCE), torch.tensor([ids])
-
-        def sample() -> None:
-            with torch.inference_mode():
-                self._model.generate(
-                    prompts,
-                    attention_mask=torch.ones_like(prompts),
-                    min_new_tokens=TIMED_REPLY,
-                    max_new_tokens=TIMED_REPLY,
-                    do_sample=True,
-                    pad_token_id=self.format.tokenizer.eos_token_id,
-                )
-
-        def update() -> None:
-            self._model(tokens, labels=tokens).loss.backward()
-            self._model.zero_grad(set_to_none=True)
-
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return _seconds(sample) / (TIMED_AT_ONCE * TIMED_REPLY), _seconds(update) * len(row) / len(ids)
-        finally:
-            torch.set_num_threads(threads)
-
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens included."""
         return self.format.tokenizer.decode(ids, skip_special_tokens=False)
@@ -141,16 +94,6 @@ class LocalPolicy:
         ids = found.sequences[0, len(prompt_ids) :]
         scores = torch.cat(found.scores).float().log_softmax(dim=-1)
         return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    """Return the processor time of this thread for `work`, the shortest of a few."""
-    found = []
-    for _ in range(TIMES):
-        start = time.thread_time()
-        work()
-        found.append(time.thread_time() - start)
-    return min(found)
 
 
 def _folder(name: str) -> Path:

@@ -62,7 +62,6 @@ def test_a_graph_of_ones_own_is_tried_with_the_embedded_model(folder: Path) -> N
     assert sum("answer ·" in line for line in lines) == 4
     assert any(line.split()[:3] == ["answer", "yes", "4"] for line in lines)
     assert any("signal: 2 of 2" in line for line in lines)
-    assert any("a step: 192 rollouts" in line and "measured" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What a preview says of rollouts, and what a step of a preset costs."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,6 @@ pytest.importorskip("verl")
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.rl.launch.checks import Checked, _preview
-from agentflow.rl.launch.estimate import cost_of
 from agentflow.rl.launch.preview import Preview, notes, obstacles
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.rollout.packing import Reason
@@ -49,34 +47,6 @@ def test_what_stands_against_learning(found: list[Rollout], hopeless: bool) -> N
     assert bool(obstacles(Preview(found), ["planner"])) == hopeless
 
 
-class Timed:
-    """A policy whose sampled token takes a second, and whose row takes a hundred."""
-
-    parameters = 1000
-
-    def timed(self, row: Any) -> tuple[float, float]:
-        return 1.0, 100.0
-
-
-TIMED: Any = Timed()
-
-
-def cost(preset: str, *overrides: str, preview: Preview | None = None) -> Any:
-    return cost_of(preview or Preview([trajectory()]), compose_settings(preset, list(overrides)), TIMED)
-
-
-def test_a_step_on_this_machine() -> None:
-    found = cost("atlas-cpu", "questions=2", "rollouts=4", "kl=0.003")
-    assert (found.rollouts, found.memory) == (8, 16_000)
-    # Two rows, and for the training a pass of the reference.
-    assert found.seconds == pytest.approx((8 * (20 + 200 / 3), 8 * 2 * 100 * 8 / 6))
-
-
-def test_no_cost_without_tokens_or_for_gpus() -> None:
-    assert cost("atlas-cpu", preview=Preview()) is None
-    assert cost("qwen2.5-7b") is None
-
-
 def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere() -> None:
     failed = replace(trajectory(status=RolloutStatus.CRASHED), calls=[])
     [found] = obstacles(Preview([failed]), [])
@@ -86,10 +56,8 @@ def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere()
 def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
     config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
     settings, remarks = TrainingSettings.of(config), list[str]()
-    found, step = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
+    found = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
     assert (len(found.rollouts), found.nodes["answer"].calls) == (2, 2)
-    assert step
-    assert step.rollouts == 192
     assert len(remarks) == 1  # the rewards are equal
     hopeless = app(reward=lambda task, state: 7.0)
     with pytest.raises(SettingsError):
