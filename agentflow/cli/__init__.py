@@ -15,7 +15,6 @@ from agentflow.cli import (
     evaluate,
     judging,
     mcp,
-    passport,
     prompts,
     report,
     rescore,
@@ -34,7 +33,7 @@ from agentflow.version import __version__
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, chat, train, try_app, prompts, view, serve, mcp):
     app.add_typer(commands.app)
-for commands in (judging, rescore, report, passport):
+for commands in (judging, rescore, report):
     evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")

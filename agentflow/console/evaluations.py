@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from agentflow.evals.statistics import Comparison, Flip
     from agentflow.graph.run.cost import Price
 
-
 _SHOWN_FAILURES, _SHOWN_CHANGES = 8, 20
 
 Figures = tuple["Summary", tuple[float, float]]

@@ -1,12 +1,10 @@
-"""Reference chat models for the agent's modules on Atlas: an oracle, and a planner that chooses tools at random.
+"""The oracle, a chat model for the agent's modules that knows every solution of Atlas.
 
-The oracle knows every solution. Both run in the real graph, with its prompts, parsers and tools. `agentflow eval atlas
---model atlas-oracle` measures the upper bound; adding `--planner atlas-random` measures the effect of tool choice.
+It runs in the real graph, with its prompts, parsers and tools: `agentflow eval atlas --model atlas-oracle` measures the
+upper bound.
 """
 
 import json
-import random
-import re
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +16,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from agentflow.evals.atlas.discovery import LEVELS
 from agentflow.evals.atlas.families import Problem, Step
 from agentflow.evals.atlas.world import Split
-from agentflow.graph.context import DEFAULT_TOOLS, Sampling
+from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import knows_only
 
 KNOWN: tuple[tuple[str, Split, int], ...] = (
@@ -65,11 +63,9 @@ def generator_reply(answer: str) -> str:
 class Oracle(BaseChatModel):
     """Chat model that answers each module's prompt from the known solution of the question in it."""
 
-    random_tools: bool = False
-
     @property
     def _llm_type(self) -> str:
-        return "atlas-random" if self.random_tools else "atlas-oracle"
+        return "atlas-oracle"
 
     def _generate(
         self,
@@ -94,17 +90,10 @@ class Oracle(BaseChatModel):
         if system.startswith("You prepare"):
             return analyst_reply(question)
         if system.startswith("You are the planner"):
-            return self._plan(question, found, conversation)
+            return planner_reply(question.steps[min(found, len(question.steps) - 1)])
         if system.startswith("You check"):
             return _judge(question, found, texts[-1])
         return generator_reply(question.answer if found == len(question.steps) else "unknown")
-
-    def _plan(self, question: Problem, found: int, conversation: str) -> str:
-        reply = planner_reply(question.steps[min(found, len(question.steps) - 1)])
-        if not self.random_tools:
-            return reply
-        tool = random.Random(conversation).choice(DEFAULT_TOOLS)
-        return re.sub(r"Tool: \w+", f"Tool: {tool}", reply)
 
 
 def _judge(question: Problem, found: int, last: str) -> str:
@@ -149,9 +138,3 @@ def _index(known: tuple[str, Split, int]) -> dict[str, dict[str, Any]]:
 def load_oracle(model: str, sampling: Sampling) -> Oracle:
     """Load the oracle: entry point `atlas-oracle`."""
     return Oracle()
-
-
-@knows_only("atlas")
-def load_random(model: str, sampling: Sampling) -> Oracle:
-    """Load the oracle with random tools: entry point `atlas-random`."""
-    return Oracle(random_tools=True)

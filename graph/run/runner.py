@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables.config import RunnableConfig, merge_configs, var_child_runnable_config
@@ -230,8 +230,7 @@ def _parts(
 ) -> AsyncGenerator[tuple[str, Any]]:
     # As `ainvoke` does, so that the last values are the graph's output.
     output: Any = {"output_keys": graph.output_channels}
-    stream: Any = graph.astream(given, config, context=context, stream_mode=modes, **output)
-    return stream  # type: ignore[no-any-return]  # an async generator, though it is typed as an iterator
+    return cast("AsyncGenerator[Any]", graph.astream(given, config, context=context, stream_mode=modes, **output))
 
 
 def _waiting(mode: str, part: Any) -> Any:

@@ -149,10 +149,8 @@ STATUSES: dict[Cause, RolloutStatus] = {
     "policy": RolloutStatus.TOO_LONG,
     "infrastructure": RolloutStatus.ENDPOINT_FAILED,
     "limit": RolloutStatus.TIMED_OUT,
-    "person": RolloutStatus.CRASHED,
-    "agent": RolloutStatus.CRASHED,
 }
-"""The status of a rollout that failed, by the cause."""
+"""The status of a rollout that failed, by the cause; any other has crashed."""
 
 
 async def run(
@@ -232,7 +230,7 @@ def status_of(trace: Trace, reward: float | None) -> RolloutStatus:
     if isinstance(trace.failure, RewardError):
         return RolloutStatus.BAD_REWARD
     if trace.cause:
-        return STATUSES[trace.cause]
+        return STATUSES.get(trace.cause, RolloutStatus.CRASHED)
     return RolloutStatus.UNDECIDED if reward is None else RolloutStatus.OK
 
 

@@ -30,7 +30,7 @@ def test_what_is_no_setting_is_refused(setting: dict[str, object]) -> None:
 
 @pytest.mark.parametrize(
     ("planner", "corpus"),
-    [("embedded:seed", "atlas"), ("atlas-random", "atlas"), ("openai:m", "live"), ("none", "live"), ("broken", "live")],
+    [("embedded:seed", "atlas"), ("atlas-oracle", "atlas"), ("openai:m", "live"), ("none", "live"), ("broken", "live")],
 )
 def test_a_provider_declares_the_corpus_of_its_planners(
     planner: str, corpus: str, monkeypatch: pytest.MonkeyPatch

@@ -30,8 +30,3 @@ async def test_the_oracle_is_always_right(asked: Sequence[Problem]):
 async def test_its_accuracy_rises_with_the_turns_it_may_take():
     scores = [await accuracy(Context(model="atlas-oracle", max_turns=turns)) for turns in (1, 2, 3)]
     assert 0 < scores[0] < scores[1] < scores[2] < 1
-
-
-async def test_random_tools_are_far_below():
-    context = Context(model="atlas-oracle", models={"planner": "atlas-random"}, max_turns=4)
-    assert await accuracy(context) < 0.7
