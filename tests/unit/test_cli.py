@@ -149,7 +149,7 @@ def test_an_extra_that_is_missing_is_named(
 @pytest.mark.parametrize(
     ("package", "user", "call", "extra"),
     [
-        ("mcp", "agentflow.tools.mcp", "mcp", "[mcp]"),
+        ("mcp", "agentflow.mcp_server", "mcp", "[mcp]"),
         ("opentelemetry.sdk.trace", "agentflow.graph.tracing.otlp", "solve q --tracing otel", "[otel]"),
         ("gepa", "agentflow.rl.prompts.search", "prompts", "[prompts]"),
     ],
@@ -157,7 +157,7 @@ def test_an_extra_that_is_missing_is_named(
 def test_the_extra_of_a_package_that_is_missing_is_named(
     package: str, user: str, call: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(user)]:
+    for name in [name for name in sys.modules if name.startswith((user, "agentflow.tools.mcp", f"{package}."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     done = run(*call.split())
