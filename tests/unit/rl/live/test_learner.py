@@ -125,7 +125,7 @@ async def test_a_version_that_is_worse_on_held_out_tasks_or_on_trial_answers_not
         server.answer(0, score=1, times=8)
         server.answer(1, score=score, times=8)
         await until_async(lambda: outcome in server.outcomes)
-    assert (server.versions.current, server.versions.trial) == (current, None)
+    assert server.versions.current == current  # the next version may be on trial already
 
 
 def test_how_long_it_has_done_the_same_is_known(server: Server) -> None:
