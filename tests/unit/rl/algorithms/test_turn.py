@@ -84,7 +84,8 @@ def expected(name: str) -> tuple[Floats, Floats]:
     return mean, square - mean**2
 
 
-def test_it_is_unbiased_where_the_policy_decides_when_to_stop_and_varies_less_than_credit_by_trajectory() -> None:
+def test_it_is_unbiased_where_the_policy_decides_when_to_stop() -> None:
+    """And varies less than credit by trajectory."""
     (mean, variance), (own_mean, own_variance) = expected("rloo"), expected("turn")
     assert own_mean == pytest.approx(true_gradient(), abs=1e-6)
     assert mean == pytest.approx(own_mean, abs=1e-6)
