@@ -108,7 +108,7 @@ class SelectionOptions(OptionGroup):
 
 @dataclass
 class ScoringOptions(OptionGroup):
-    """What makes a try wrong."""
+    """Judge and limits of a try; a try that exceeds a limit counts as wrong."""
 
     PANEL = "Scoring and limits"
 

@@ -1,4 +1,4 @@
-"""What is measured, of whom, and how.
+"""Measures of speed: the contenders of each, and how they run.
 
 - call: CPU time of a model call and the tool call after it, with a model that takes no time, a rollout at a time
 - load: 256 rollouts of five calls at once, with a model that takes 100 ms, so that 512 rollouts a second are the bound

@@ -1,4 +1,4 @@
-"""What the runner tells of a run under way: modules that start, turns that ended, and the answer as it is written."""
+"""Events of a run under way: a module starts, a turn has ended, the answer is being written."""
 
 from collections.abc import Awaitable, Callable
 

@@ -100,7 +100,7 @@ async def run(
 
     async def play() -> None:
         await emit(progress.turns)
-        given, waits = (None, saved.waits) if saved else (inputs or asking(task.question), None)
+        given, waits = (None, saved.waits) if saved else (asking(task.question) if inputs is None else inputs, None)
         modes = ["values", "updates", *["tasks"] * bool(on_event), *["messages"] * streams]
         while True:
             if waits:
@@ -168,7 +168,7 @@ def final_text(state: Any) -> str:
 
 
 class _Progress:
-    """What is known of a run under way: its state, and the turns in the memory of our own agents."""
+    """State of a run under way, and the turns in the memory of our own agents."""
 
     def __init__(self, graph: Graph, task: Task, saved: SavedThread | None, meter: Meter) -> None:
         schema = getattr(getattr(graph, "builder", None), "state_schema", None)

@@ -1,1 +1,1 @@
-"""What can be trained: a graph with its tasks and its reward."""
+"""Trainable apps: a graph with its tasks and its reward."""

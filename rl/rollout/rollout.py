@@ -209,7 +209,7 @@ async def run(
 
 @dataclass(frozen=True)
 class _Rewarded:
-    """What the app's functions say of a run that ended."""
+    """Reward, faults and turn rewards of a finished run, from the app's functions."""
 
     reward: float | None = None
     faults: Sequence[bool] = ()

@@ -1,7 +1,8 @@
 """The runner on graphs of anybody: what ends a run, who caused it, and what a graph around it sees."""
 
 import asyncio
-from typing import Any, TypedDict
+import operator
+from typing import Annotated, Any, TypedDict
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
@@ -45,6 +46,13 @@ async def test_the_answer_of_any_graph_is_its_final_state() -> None:
     trace = await played(lambda state: {"answer": "49", "status": "done"})
     assert (trace.status, trace.answer, trace.cause, trace.failure) == ("answered", "49", None, None)
     assert trace.state == {"question": TASK.question, "answer": "49", "status": "done"}
+
+
+async def test_an_empty_input_is_the_graphs_input() -> None:
+    """The question was put in its place, which a graph with another state does not know."""
+    builder = StateGraph(Annotated[list[str], operator.add]).add_node("node", lambda state: ["49"])  # type: ignore[type-var]
+    trace = await run(builder.add_edge(START, "node").compile(), TASK, inputs=[])
+    assert (trace.error, trace.state) == ("", ["49"])
 
 
 async def test_the_state_is_what_the_graph_outputs() -> None:
