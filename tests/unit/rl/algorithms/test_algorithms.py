@@ -1,16 +1,20 @@
 """Every algorithm: what holds for all of them, and each by hand."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
 
 from agentflow.rl.algorithms import NAMES, algorithm_of
-from agentflow.rl.algorithms.algorithm import RolloutFacts
+from agentflow.rl.algorithms.algorithm import Credit, RolloutFacts
+from agentflow.rl.algorithms.flow_grpo import FlowGRPO
+from agentflow.rl.algorithms.opd import OPD, Floats
+from agentflow.rl.algorithms.sft import SFT
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
 REWARDS = [1.0, 0.0, 1.0, 0.0]
@@ -26,15 +30,6 @@ def advantages(name: str, rollouts: Sequence[RolloutFacts]) -> list[float]:
     return [credit[0].advantage for credit in algorithm_of({"name": name}).credit(rollouts)]
 
 
-def factors(name: str, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
-    """Return, for each rollout, the factor of every token's score, call by call."""
-    found: list[list[float]] = []
-    for credit, of in zip(algorithm_of({"name": name}).credit(rollouts), rollouts, strict=True):
-        each = [[one.advantage * one.weight] * length for one, length in zip(credit, of.lengths, strict=True)]
-        found.append([factor for call in each for factor in call])
-    return found
-
-
 # ---------------------------------------------------------------- all of them
 
 
@@ -46,7 +41,7 @@ def test_other_settings_are_refused(wrong: dict[str, Any]) -> None:
         algorithm_of(wrong)
 
 
-@pytest.mark.parametrize("name", COMPARING)
+@pytest.mark.parametrize("name", [*COMPARING, "opd"])
 @given(ROLLOUTS)
 def test_every_call_has_credit_and_all_weights_sum_to_one(name: str, rollouts: list[RolloutFacts]) -> None:
     credit = algorithm_of({"name": name}).credit(rollouts)
@@ -105,18 +100,6 @@ def test_every_trajectory_weighs_the_same(name: str, rollouts: list[RolloutFacts
         assert own == pytest.approx(1 / len(rollouts))
 
 
-@given(ROLLOUTS, st.data())
-def test_turns_may_be_split_and_merged(rollouts: list[RolloutFacts], data: st.DataObject) -> None:
-    recut = []
-    for one in rollouts:
-        total = sum(one.lengths)
-        cuts = sorted(data.draw(st.sets(st.integers(1, max(1, total - 1)), max_size=4))) if total > 1 else []
-        lengths = [after - before for before, after in pairwise([0, *cuts, total])]
-        recut.append(rollout(one.reward, group=one.group, lengths=lengths))
-    for was, now in zip(factors("rloo", rollouts), factors("rloo", recut), strict=True):
-        assert now == pytest.approx(was, abs=1e-9)
-
-
 # ---------------------------------------------------------------- by hand
 
 
@@ -145,3 +128,51 @@ def test_weights_by_hand() -> None:
 def test_turn_rewards_are_part_of_the_trajectorys_reward() -> None:
     found = advantages("flow-grpo", [rollout(0.0, lengths=[1, 1], turn_rewards=[0.5, 0.5]), rollout(1.0)])
     assert found == [0, 0]
+
+
+@given(ROLLOUTS)
+def test_one_node_is_flow_grpo(rollouts: list[RolloutFacts]) -> None:
+    flow, node = (algorithm_of({"name": name}).credit(rollouts) for name in ("flow-grpo", "per-node"))
+    assert node == flow
+
+
+def test_a_node_that_spoke_in_some_trajectories_is_compared_with_those() -> None:
+    """The critic helped in both trajectories that asked it alike; whether to ask it was the planner's choice."""
+    asked = [rollout(1.0, lengths=[1, 1], nodes=["planner", "critic"]) for _ in range(2)]
+    alone = [rollout(0.0, nodes=["planner"]) for _ in range(2)]
+    credit = algorithm_of({"name": "per-node"}).credit([*asked, *alone])
+    assert [one.advantage for one in credit[0]] == [credit[1][0].advantage, 0.0]
+    assert credit[0][0].advantage > 0 > credit[2][0].advantage
+
+
+def test_accepted_rollouts_are_imitated_but_for_their_faults() -> None:
+    rollouts = [
+        rollout(1.0, lengths=[2, 7, 3], faults=[False, True, False]),
+        rollout(0.0, lengths=[9]),
+        rollout(0.25, turn_rewards=[0.25]),
+    ]
+    left_out, chosen = Credit(0.0, 0.0), Credit(1.0, 1 / 5)
+    assert SFT(penalty=0.3).credit(rollouts) == [[chosen, left_out, chosen], [left_out], [left_out]]
+    assert SFT().credit(rollouts[1:]) == [[left_out], [left_out]]
+    assert [calls[0].advantage for calls in SFT(accept=0.5).credit(rollouts)] == [1.0, 0.0, 1.0]
+
+
+@given(arrays(np.float32, (3, 10), elements=st.floats(-30, 0, width=32)), arrays(np.bool_, 10))
+def test_a_token_is_taught_by_what_the_teacher_finds_likelier(values: Floats, mask: np.ndarray) -> None:
+    """Outside the mask it has no advantage, whatever is there."""
+    reward, student, teacher = values
+    expected = np.where(mask, reward + (teacher - student), 0)
+    student[~mask] = np.nan
+    found = OPD().token_advantages(reward, student, teacher, mask)
+    assert (found.tolist(), found.dtype) == (expected.tolist(), np.float32)
+
+
+def test_rewards_have_a_part_in_distillation_by_their_weight() -> None:
+    assert (OPD().compares, OPD(reward_weight=1).compares) == (False, True)
+    group = [rollout(1.0, lengths=[1, 1]), rollout(0.0, faults=[True])]
+    flow = FlowGRPO(penalty=0.3).credit(group)
+    for weight in (0.0, 0.5):
+        own = OPD(reward_weight=weight, penalty=0.3).credit(group)
+        assert [[one.advantage for one in calls] for calls in own] == [
+            [pytest.approx(one.advantage * weight) for one in calls] for calls in flow
+        ]

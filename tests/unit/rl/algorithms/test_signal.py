@@ -1,5 +1,6 @@
 """Groups and turns that have a signal."""
 
+import pytest
 from hypothesis import given
 
 from agentflow.rl.algorithms import algorithm_of
@@ -8,34 +9,30 @@ from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
 
-def test_a_group_of_equal_rewards_has_none() -> None:
-    rollouts = [
-        *(rollout(reward, group="differs") for reward in (1.0, 0.0)),
-        *(rollout(1.0, group="equal") for _ in range(2)),
-        rollout(0.0, group="alone"),
-    ]
-    assert groups_with_signal(rollouts) == (1, 2)
-    assert turns_with_signal(rollouts) == (2, 5)
-    assert groups_with_signal([]).value == turns_with_signal([]).value == 0.0
-
-
-def test_a_turn_is_compared_with_the_siblings_that_reached_it() -> None:
-    group = [rollout(1.0), rollout(0.0, lengths=[1, 1]), rollout(0.0, lengths=[1, 1])]
-    assert groups_with_signal(group) == (1, 1)
-    assert turns_with_signal(group) == (3, 5)
-
-
-def test_a_turn_is_credited_with_the_return_from_it_on() -> None:
-    """Rewards of earlier turns do not count for a later turn."""
-    group = [rollout(0.0, lengths=[1, 1], turn_rewards=[paid, 0.5]) for paid in (0.0, 0.25)]
-    assert groups_with_signal(group) == (1, 1)
-    assert turns_with_signal(group) == (2, 4)
+@pytest.mark.parametrize(
+    ("rollouts", "groups", "turns"),
+    [
+        ([], (0, 0), (0, 0)),
+        (
+            [rollout(1.0), rollout(0.0), *[rollout(1.0, group="equal")] * 2, rollout(0.0, group="alone")],
+            (1, 2),
+            (2, 5),
+        ),
+        # A turn is compared with the siblings that reached it.
+        ([rollout(1.0), *[rollout(0.0, lengths=[1, 1])] * 2], (1, 1), (3, 5)),
+        # It is credited with the return from it on: rewards of earlier turns do not count for a later turn.
+        ([rollout(0.0, lengths=[1, 1], turn_rewards=[paid, 0.5]) for paid in (0.0, 0.25)], (1, 1), (2, 4)),
+    ],
+)
+def test_groups_and_turns_that_differ(
+    rollouts: list[RolloutFacts], groups: tuple[int, int], turns: tuple[int, int]
+) -> None:
+    assert (groups_with_signal(rollouts), turns_with_signal(rollouts)) == (groups, turns)
+    assert groups_with_signal(rollouts).value == (groups[0] / groups[1] if groups[1] else 0.0)
 
 
 @given(ROLLOUTS)
-def test_turns_with_a_signal_are_in_groups_with_one(
-    rollouts: list[RolloutFacts],
-) -> None:
+def test_turns_with_a_signal_are_in_groups_with_one(rollouts: list[RolloutFacts]) -> None:
     groups, turns = groups_with_signal(rollouts), turns_with_signal(rollouts)
     assert groups.signal <= groups.number
     assert turns.signal <= turns.number == sum(len(one.lengths) for one in rollouts)
