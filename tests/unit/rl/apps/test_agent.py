@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 
-from agentflow.graph.run.runner import final_text
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import compare, inputs, read_tasks
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
-from agentflow.rl.policy.node_paths import fits, learns, node_patterns
+from agentflow.rl.policy.node_paths import fits, learns
 
 GRAPH = "examples.help_desk:build"
 
@@ -70,18 +69,6 @@ def test_a_row_may_have_the_graphs_input(tmp_path: Path) -> None:
     assert inputs(Task(id="1", question="q"))["messages"] == [HumanMessage("q")]
 
 
-@pytest.mark.parametrize(
-    ("state", "text"),
-    [
-        ({"answer": "a", "messages": []}, "a"),
-        ({"messages": [HumanMessage("q"), AIMessage("b")]}, "b"),
-        ({"other": 1}, "{'other': 1}"),
-    ],
-)
-def test_the_answer_of_a_state(state: Any, text: str) -> None:
-    assert final_text(state) == text
-
-
 @pytest.mark.parametrize(("answer", "reward"), [("The answer is Paris.", 1.0), ("Paris", 1.0), ("Rome", 0.0)])
 def test_an_answer_is_compared_with_the_tasks(answer: str, reward: float) -> None:
     task = Task(id="1", question="q", gold="Paris")
@@ -107,7 +94,3 @@ def test_patterns_of_paths(pattern: str, path: str, fit: bool) -> None:
     assert learns(path.split("/"), [pattern]) == fit
     assert learns(path.split("/"), [])
     assert not learns((), [])
-
-
-def test_patterns_with_commas() -> None:
-    assert node_patterns("a, b/c,") == ["a", "b/c"]

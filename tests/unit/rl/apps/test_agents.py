@@ -121,24 +121,6 @@ async def test_every_token_is_trained_on(
     assert sum(sum(row.mask) for row in packed) == sum(len(reply.token_ids) for reply in policy.sampled)
 
 
-async def test_only_the_nodes_that_are_named_learn(monkeypatch: pytest.MonkeyPatch, known: ChatFormat) -> None:
-    """The model of the others is asked itself."""
-    tools = importlib.import_module("examples.agents.tools")
-    asked: list[Any] = []
-
-    async def answers(self: Any, messages: list[Any], *args: Any, **kwargs: Any) -> Any:
-        from langchain_core.messages import AIMessage
-        from langchain_core.outputs import ChatGeneration, ChatResult
-
-        asked.append(messages)
-        return ChatResult(generations=[ChatGeneration(message=AIMessage("20"))])
-
-    monkeypatch.setattr(type(tools.model), "_agenerate", answers)
-    found, policy = await rollout("fan_out", lambda request: "20", known, nodes=["editor"])
-    assert [call.node for call in found.calls] == ["editor"]
-    assert (len(policy.sampled), len(asked)) == (1, 3)
-
-
 def script_of(*replies: str) -> tuple[Callable[[ChatRequest], str], list[ChatRequest]]:
     """A script that replies in turn, and the requests that it got."""
     left, requests = iter(replies), list[ChatRequest]()
@@ -183,8 +165,7 @@ async def test_a_tool_that_raises(
     assert "the adder is broken" in (requests[-1].messages[-1]["content"] if handled else found.trace.error)
 
 
-@pytest.mark.parametrize("mode", ["messages", "values", "updates"])
-async def test_streaming_agents(mode: str, known: ChatFormat) -> None:
+async def test_an_agent_whose_messages_are_streamed(known: ChatFormat) -> None:
     """Agent-lightning's proxy answers 400 to a stream."""
     from agentflow.graph.tracing.observer import Observer
     from agentflow.rl.policy.policy import serving, stand_in
@@ -196,6 +177,6 @@ async def test_streaming_agents(mode: str, known: ChatFormat) -> None:
     observer = Observer(collector, raise_error=True)
     with serving(ScriptedPolicy("qwen2_5", calculator, known), observer):
         asked = {"messages": [("user", TASK.question)]}
-        chunks = [one async for one in agent.astream(asked, {"callbacks": [observer]}, stream_mode=mode)]
+        chunks = [one async for one in agent.astream(asked, {"callbacks": [observer]}, stream_mode="messages")]
     assert len(collector.calls) == 3
     assert re.search("It is 20", str(chunks))

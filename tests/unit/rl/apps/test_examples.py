@@ -18,8 +18,3 @@ async def test_the_right_tool_is_rewarded_and_nothing_else(tool: str, family: st
     for task in app.tasks("train", 20):
         assert await rewarded(f"Tool: {tool}", task) == float(task.family == family)
         assert await rewarded("Tool: base_generator", task) == 0.0
-
-
-def test_the_test_asks_for_other_words() -> None:
-    train, test = ({task.gold for task in app.tasks(s, 40) if task.family == "word"} for s in ("train", "test"))  # type: ignore[arg-type]
-    assert not train & test

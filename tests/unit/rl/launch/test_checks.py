@@ -1,23 +1,25 @@
 """What may not run is refused before anything starts."""
 
+import shutil
 from contextlib import nullcontext
-from functools import lru_cache
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from agentflow.rl.launch import checks
 from agentflow.rl.launch import engine_config as engine
+from agentflow.rl.launch.checks import add_teacher, teacher_folder
+from agentflow.rl.micro.chat_model import SEED, TRAINED
 from agentflow.rl.presets.files import presets
-from agentflow.rl.settings import SettingsError, compose_settings
+from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 from agentflow.rl.trainer import vllm_cpu
 from tests.failing import fails
+from tests.unit.rl.configs import changed, composed
 
 VLLM = "actor_rollout_ref.rollout.name=vllm"
 
@@ -52,16 +54,6 @@ def test_a_package_that_breaks_vllm_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(tmp_path)
     with fails(SettingsError, "does_not_fit", reason, "pip uninstall torchvision torchcodec"):
         checks.check_installed(compose_settings("atlas-cpu-vllm", []))
-
-
-@lru_cache
-def composed(preset: str, *overrides: str) -> DictConfig:
-    return compose_settings(preset, list(overrides))
-
-
-def changed(config: DictConfig, setting: str) -> DictConfig:
-    """A copy with another value: composing anew takes a second."""
-    return cast(DictConfig, OmegaConf.merge(config, OmegaConf.from_dotlist([setting])))
 
 
 def test_too_few_places_are_refused_with_both_numbers() -> None:
@@ -100,3 +92,55 @@ def test_flash_attention_is_refused_where_flash_attn_is_missing(monkeypatch: pyt
         checks.check_attention(flash)
     monkeypatch.setattr(checks, "find_spec", lambda name: name)
     checks.check_attention(flash)
+
+
+# ---------------------------------------------------------------- the teacher of on-policy distillation
+
+
+def opd(*settings: str) -> tuple[DictConfig, TrainingSettings]:
+    config = compose_settings("atlas-cpu", ["algorithm=opd", *settings])
+    return config, TrainingSettings.of(config)
+
+
+def test_a_teacher_is_an_embedded_model_or_a_folder(tmp_path: Path) -> None:
+    assert teacher_folder("embedded") == teacher_folder("embedded:trained") == TRAINED
+    assert teacher_folder("embedded:seed") == SEED
+    assert teacher_folder(f"embedded:{tmp_path}") == teacher_folder(str(tmp_path)) == tmp_path
+
+
+def test_the_reference_model_is_the_teacher_and_is_loaded() -> None:
+    config, settings = opd("rollouts=1", "actor_rollout_ref.actor.use_kl_loss=false")
+    engine.complete(config)
+    add_teacher(config, settings, SEED)
+    assert config.actor_rollout_ref.teacher == str(TRAINED)
+    assert config.actor_rollout_ref.actor.use_kl_loss
+
+
+def test_one_rollout_is_enough_without_a_reward_only() -> None:
+    opd("rollouts=1")
+    with fails(SettingsError, "bad_value", "opd"):
+        opd("rollouts=1", "flow.algorithm.reward_weight=0.5")
+
+
+def test_another_tokenizer_is_refused(tmp_path: Path) -> None:
+    teacher = shutil.copytree(TRAINED, tmp_path / "teacher")
+    for file in (teacher / "tokenizer.json", teacher / "tokenizer_config.json"):
+        file.write_text(file.read_text().replace("<|im_end|>", "<|the_end|>"))
+    config, settings = opd(f"flow.algorithm.teacher={teacher}")
+    with fails(SettingsError, "other_tokenizer", str(teacher)):
+        add_teacher(config, settings, SEED)
+
+
+@pytest.mark.parametrize(
+    ("changed", "policy", "code"),
+    [
+        ("flow.algorithm.teacher=embedded:nobody", SEED, "no_teacher"),
+        ("flow.algorithm.teacher=openai:gpt-4o-mini", SEED, "no_teacher"),
+        ("actor_rollout_ref.model.lora_rank=4", SEED, "no_reference"),
+        ("seed=1", SEED / "nowhere", "no_folder"),
+    ],
+)
+def test_what_cannot_teach_or_be_taught_is_refused(changed: str, policy: Path, code: str) -> None:
+    config, settings = opd(changed)
+    with fails(SettingsError, code):
+        add_teacher(config, settings, policy)

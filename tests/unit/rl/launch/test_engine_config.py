@@ -1,18 +1,16 @@
 """What follows from the choice of the rollout engine, and the CPUs that Ray is asked for."""
 
-from functools import lru_cache
-from typing import cast
-
 import pytest
 
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import compose_settings
+from tests.unit.rl.configs import changed, composed
 
 VLLM = "actor_rollout_ref.rollout.name=vllm"
 
@@ -91,16 +89,6 @@ def test_the_environment_of_vllm_is_the_users_where_it_is_set(monkeypatch: pytes
     assert engine.environment(compose_settings("atlas-cpu", [])) == {}
 
 
-@lru_cache
-def composed(preset: str, *overrides: str) -> DictConfig:
-    return compose_settings(preset, list(overrides))
-
-
-def changed(config: DictConfig, setting: str) -> DictConfig:
-    """A copy with another value: composing anew takes a second."""
-    return cast(DictConfig, OmegaConf.merge(config, OmegaConf.from_dotlist([setting])))
-
-
 @pytest.mark.parametrize("preset", presets())
 def test_a_ray_of_its_own_has_a_place_for_every_process(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine.os, "sched_getaffinity", lambda pid: {0, 1})
@@ -108,7 +96,7 @@ def test_a_ray_of_its_own_has_a_place_for_every_process(preset: str, monkeypatch
     assert engine.ray_options(config)["num_cpus"] >= engine.places(config) > 3 * config.trainer.n_gpus_per_node
 
 
-def test_more_ranks_need_more_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_ranks_need_more_places() -> None:
     one, two = (changed(composed("atlas-cpu"), f"trainer.n_gpus_per_node={ranks}") for ranks in (1, 2))
     assert engine.places(two) == engine.places(one) + 3
     assert engine.ray_options(two)["num_gpus"] == 2

@@ -1,7 +1,5 @@
 """Errors that a rehearsal finds in other apps, and apps that it accepts."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, TypedDict
@@ -10,6 +8,7 @@ import pytest
 
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task
+from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.launch.preview import rehearse
 from agentflow.rl.micro.chat_model import SEED
@@ -18,7 +17,6 @@ from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import Policy
 from agentflow.rl.rollout.template import load_tokenizer
 from tests.graphs import TASK, chain, trainable
-from tests.pages import ROOT
 
 
 class Sum(TypedDict):
@@ -103,17 +101,8 @@ async def test_tools_need_a_model_whose_template_has_them() -> None:
     assert await rehearse(app(use_tools), app(use_tools).built(), TASK, ChatFormat(tokenizer)) is None
 
 
-@pytest.mark.process
-def test_an_app_may_lie_in_the_current_folder(tmp_path: Path) -> None:
-    (tmp_path / "echo.py").write_text("from tests.unit.rl.launch.test_rehearsal import app\napp = app()\n")
-    load = "from agentflow.rl.apps.loading import load_app; print(load_app('echo:app').name)"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.remove(''); {load}"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "app\n", done.stderr
+def test_an_app_may_lie_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lies_here.py").write_text("from tests.unit.rl.launch.test_rehearsal import app\napp = app()\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder not in ("", ".")])
+    assert load_app("lies_here:app").name == "app"
