@@ -1,9 +1,6 @@
 """The GPU benchmark, up to the device."""
 
-import json
-import sys
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -50,37 +47,3 @@ def test_trainings_have_settings_that_exist() -> None:
     for words in gpu.RUNS.values():
         for more in ([], gpu.ON_CPU):
             TrainingSettings.of(compose_settings(words[1], [*words[2:], *more]))
-
-
-def test_each_training_has_its_share_of_the_time_and_its_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shares = []
-
-    def train(words: list[str], log: IO[str], seconds: float) -> str:
-        shares.append(round(seconds))
-        out = Path(next(word for word in words if word.startswith("out=")).removeprefix("out="))
-        if "atlas-gpu" not in words:
-            out.mkdir(parents=True)
-            (out / "metrics.jsonl").write_text(json.dumps(line(1)) + "\n")
-        return "status 0"
-
-    monkeypatch.setattr(gpu, "train", train)
-    found = gpu.run(tmp_path, "cuda", list(gpu.RUNS), SEED, FACTS)
-    assert shares == [180, 270, 540]
-    written = json.loads((tmp_path / "results.json").read_text())
-    assert (written["trainings"], written["machine"]) == (found, FACTS)
-    assert (found["atlas-gpu"]["steps"], found["packed"]["steps"], found["packed"]["step"]) == (0, 1, 10)
-    assert found["packed"]["share of peak"] > 0
-    table = (tmp_path / "results.md").read_text().splitlines()
-    assert [row.split("|")[1].strip() for row in table[4:]] == list(gpu.RUNS)
-
-
-@pytest.mark.process
-def test_a_training_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, program = tmp_path / "python", f"#!{sys.executable}\nimport time\ntime.sleep(600)\n"
-    slow.write_text(program)
-    slow.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(slow))
-    with (tmp_path / "log").open("w") as log:
-        assert gpu.train([], log, 0.1) == "stopped after 0 s"

@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.evals.agents import agent_graph
-from agentflow.evals.baselines import direct, react, team
+from agentflow.evals.baselines import direct, team
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.graph.context import Context
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.state import Plan
-from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass
 from tests.fake_openai import FakeOpenAI
@@ -125,8 +124,3 @@ def test_the_graphs_are_called_without_an_event_loop_too(name: Any) -> None:
     with FakeOpenAI(reply) as server:
         context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"])
         assert agent_graph(name).invoke({"messages": [("user", TASK.question)]}, context=context)["answer"] == "42"
-
-
-def test_a_foreign_tool_has_a_card_like_any_other() -> None:
-    cards = {"echo": ToolCard(name="echo", description="Says it again.", arguments={"properties": {"text": {}}})}
-    assert "- echo: Says it again." in str(react.messages("q", [], cards)[0].text)

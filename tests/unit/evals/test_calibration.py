@@ -48,23 +48,6 @@ async def test_a_perfect_judge_agrees_fully_and_one_that_always_says_the_same_by
     assert (len(found.false_accepts), len(found.false_rejects), found.undecided) == (accepts, rejects, [])
 
 
-async def test_a_judge_that_obeys_answers_is_caught_by_kind() -> None:
-    def obeys(question: str, gold: str, answer: str) -> Decision:
-        return CORRECT if "correct" in answer else LABELS[question, answer]
-
-    found = await calibrate(ScriptedJudge(obeys), ROWS)
-    assert {row.kind for row in found.false_accepts} == {"injection"}
-    assert found.by_kind["injection"].kappa < 0.5 < found.kappa < 1
-    assert found.by_kind["alias"].kappa == 1
-
-
-async def test_an_undecided_judge_is_neither_right_nor_wrong() -> None:
-    rows = ROWS[:10]
-    found = await calibrate(ScriptedJudge(UNDECIDED), rows)
-    assert (found.undecided, found.false_accepts, found.false_rejects) == (rows, [], [])
-    assert found.kappa == 0
-
-
 def test_kappa_of_a_table_worked_out_by_hand() -> None:
     labels = [CORRECT] * 25 + [INCORRECT] * 25
     said = [CORRECT] * 20 + [INCORRECT] * 5 + [CORRECT] * 10 + [INCORRECT] * 15
@@ -72,12 +55,6 @@ def test_kappa_of_a_table_worked_out_by_hand() -> None:
     assert kappa([CORRECT], [CORRECT]) == 1
     with pytest.raises(ValueError, match="at least one"):
         kappa([], [])
-
-
-def test_rows_of_ones_own(tmp_path: Path) -> None:
-    row = CalibrationRow(kind="own", question="q\u2028", gold="g", answer="a", correct=True)
-    (tmp_path / "rows.jsonl").write_text(row.model_dump_json() + "\n", encoding="utf-8")
-    assert read_calibration(tmp_path / "rows.jsonl") == [row]
 
 
 @pytest.mark.parametrize(

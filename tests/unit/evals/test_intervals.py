@@ -36,12 +36,6 @@ def test_all_right_and_all_wrong_are_exact_for_the_questions(number: int, tries:
     assert accuracy_interval([0.0] * number, tries) == pytest.approx((0.0, 1 - least))
 
 
-def test_two_questions_tell_next_to_nothing() -> None:
-    low, high = accuracy_interval([0.5, 0.5], 2)
-    assert (low < 0.1, high > 0.9) == (True, True)
-    assert accuracy_interval([]) == (0.0, 1.0)
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30))
 def test_the_accuracy_is_in_its_interval(correct: list[int]) -> None:
@@ -52,20 +46,6 @@ def test_the_accuracy_is_in_its_interval(correct: list[int]) -> None:
     assert (1 - turned[1], 1 - turned[0]) == pytest.approx((low, high), abs=1e-9)
     once = accuracy_interval(means, 1)
     assert (low >= once[0] - 1e-9, high <= once[1] + 1e-9) == (True, True)
-
-
-def test_more_tries_narrow_it_only_where_questions_are_alike() -> None:
-    once = accuracy_interval([1.0, 0.0] * 25)
-    assert accuracy_interval([1.0, 0.0] * 25, 8) == pytest.approx(once)
-    low, high = accuracy_interval([0.375, 0.625] * 25, 8)
-    assert high - low < 0.6 * (once[1] - once[0])
-
-
-def test_one_right_sample_does_not_narrow_it() -> None:
-    """Ten questions, tried eight times each, of which none and then one is right."""
-    none, one = (accuracy_interval([share, *[0.0] * 9], 8) for share in (0.0, 0.125))
-    assert one[0] >= none[0]
-    assert one[1] >= none[1]
 
 
 def counted(questions: int) -> Iterator[float]:

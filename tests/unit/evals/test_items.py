@@ -184,9 +184,3 @@ async def test_a_wrong_setting_is_raised_and_gives_up_the_rest(monkeypatch: pyte
     with fails(ModelError, "no_key"):
         await run(made, dataset(50), concurrency=2)
     assert len(made.calls) <= 2
-
-
-def test_each_question_may_be_tried_several_times() -> None:
-    asked = dataset(2, epochs=3)
-    assert len({item.key for item in asked}) == 6
-    assert [item.sample for item in asked] == [0, 0, 1, 1, 2, 2]

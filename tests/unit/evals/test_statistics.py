@@ -122,15 +122,6 @@ def test_only_common_questions_count() -> None:
             compare({"a": [True]}, other)
 
 
-def test_ten_points_on_a_hundred_questions_are_no_difference() -> None:
-    """One run of each: 25 questions gained and 15 lost."""
-    first = {str(n): [n < 50] for n in range(100)}
-    second = {str(n): [15 <= n < 75] for n in range(100)}
-    found = compare(first, second)
-    assert found.difference == pytest.approx(0.1)
-    assert not found.shown
-
-
 @pytest.mark.parametrize("tried", [3, 61])
 def test_odd_numbers_of_tries_are_put_on_one_grid(tried: int) -> None:
     """The interval holds also if no common unit is small enough."""
@@ -147,12 +138,6 @@ def test_differences_that_are_looked_at_together_are_corrected() -> None:
     assert {comparison.among for comparison in found} == {4}
     assert holm([one]) == [one]
     assert holm([]) == []
-
-
-def test_a_difference_among_many_must_be_larger() -> None:
-    alone = compare({str(n): [n < 30] for n in range(60)}, {str(n): [n < 38] for n in range(60)})
-    among = holm([alone] * 10)[0]
-    assert (alone.shown, among.shown, among.p_value) == (True, False, alone.p_value)
 
 
 @pytest.mark.parametrize(("tries", "share"), [(1, 0.3), (4, 0.5)])

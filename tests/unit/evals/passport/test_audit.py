@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.benchmarks.readers import choice
 from agentflow.evals.passport.audit import Flag, FlagReason, audit, flags_of
-from agentflow.evals.passport.leaks import COPY
 from agentflow.evals.record import Record
 from agentflow.graph.run.trace import TraceTurn
 from agentflow.tools.result import ErrorClass
@@ -56,9 +55,6 @@ def test_a_search_that_failed_was_asked_but_shows_nothing_and_one_that_was_not_m
     assert reasons(searched(QUESTION, f"see {PAGE}", error=error)) == ([] if unsent else [QUERY])
 
 
-SHORT = "Who was the first king of Bukazo?"
-
-
 @pytest.mark.parametrize(
     ("query", "output", "found"),
     [
@@ -71,15 +67,6 @@ SHORT = "Who was the first king of Bukazo?"
 )
 def test_what_a_result_shows_is_flagged(query: str, output: str, found: list[FlagReason]) -> None:
     assert reasons(searched(query, output)) == found
-
-
-def test_a_flag_names_the_page_of_the_benchmark() -> None:
-    assert [flag.detail for flag in flags(searched("Fupoz", f"see https://{PAGE}/viewer?p=1 there"))] == [PAGE]
-
-
-def test_a_short_question_may_be_the_heading_of_any_page() -> None:
-    assert len(SHORT.split()) < COPY
-    assert reasons(searched("kings", f"{SHORT} It was Fupoz."), question=SHORT) == []
 
 
 def test_of_multiple_choice_the_stem_is_the_question() -> None:
@@ -117,13 +104,6 @@ def test_flagged_tries_can_be_taken_for_wrong() -> None:
     assert found.low < 0.2 < found.high
     assert [item.id for item in found.items] == [one.task.id for one in records[:3]]
     assert QUESTION not in found.model_dump_json()
-
-
-def test_each_try_is_looked_at_by_itself() -> None:
-    tries = [asked(0, flagged=sample == 1, correct=True, sample=sample) for sample in range(2)]
-    found = audit(tries, 1, 2, (), {})
-    assert [(item.sample, item.correct) for item in found.items] == [(1, True)]
-    assert found.accuracy == 0.5
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12), st.integers(0, 4))

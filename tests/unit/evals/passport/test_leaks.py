@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
-from agentflow.evals.passport.leaks import GRAM, LONGEST, NEAR, RUN, QuestionMatcher, own_page, plain_words, spaced
+from agentflow.evals.passport.leaks import GRAM, LONGEST, RUN, QuestionMatcher, own_page, plain_words, spaced
 
 HOPS = QuestionMatcher(
     "Which city is the birthplace of the founder of the firm that published Song of Fupoz?", "Bukazo"
@@ -102,25 +102,6 @@ def test_the_question_in_another_dress_and_among_words_is_the_question(
     question = " ".join(words) + "?"
     dressed = getattr(between.join(words), case)()
     assert nearness(question, f"{before} {dressed} {after}") == 1
-
-
-@given(WORDS.filter(lambda words: len(words) >= 14), st.data())
-def test_one_changed_word_of_a_long_question_is_still_the_question(words: list[str], data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(words) - 1))
-    changed = [*words[:at], "ZZZ", *words[at + 1 :]]
-    assert NEAR <= nearness(" ".join(words), " ".join(changed)) < 1
-
-
-@given(WORDS, st.data())
-def test_less_than_three_quarters_of_the_words_are_not_the_question(words: list[str], data: st.DataObject) -> None:
-    most = -(-3 * len(words) // 4) - 1
-    kept = data.draw(st.lists(st.sampled_from(range(len(words))), max_size=most, unique=True))
-    assert nearness(" ".join(words), " ".join(words[at] for at in sorted(kept))) < NEAR
-
-
-@given(ANY_TEXT, ANY_TEXT)
-def test_nearness_is_a_share(question: str, text: str) -> None:
-    assert 0 <= nearness(question, text) <= 1
 
 
 @pytest.mark.parametrize(
