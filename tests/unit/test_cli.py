@@ -6,28 +6,23 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from agentflow import __version__
 from agentflow.checks import doctor
 from agentflow.cli import app, evaluate
-from agentflow.console.threads import print_threads
 from agentflow.evals.agent_names import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES
-from agentflow.graph.models.spec import PROVIDERS, ModelError
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.trace import Trace
-from agentflow.graph.threads import Thread
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.declining import REPLY
 from agentflow.tools.catalogue import STANDARD_TOOLS
-from agentflow.tools.providers.choice import WITH_KEY
 from tests.fake_openai import FakeOpenAI, Fault, Reply, completion
 from tests.scripted import Scripted
 
@@ -36,11 +31,8 @@ SECRET = "sk-0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
-def _no_keys_and_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     monkeypatch.setattr(store, "folder", lambda name: tmp_path_factory.getbasetemp() / "no data" / name)
-    searching = (variable for engine in WITH_KEY.values() for variable in engine.keys)
-    for variable in [*(provider.key_variable for provider in PROVIDERS.values()), *searching]:
-        monkeypatch.delenv(variable, raising=False)
 
 
 def scripted(monkeypatch: pytest.MonkeyPatch, **replies: object) -> None:
@@ -100,6 +92,14 @@ CALLS: list[tuple[str, dict[str, object], int, str, str]] = [
         "",
     ),
     (f"tools --tools my={EXTERNAL}", {}, 0, "my_search ok Searches.", ""),
+    (
+        f"solve q --json --tools {EXTERNAL}",
+        {"planner": "Sub-Goal: Say it\nTool: search\nContext: hello"},
+        0,
+        '"output": "hello"',
+        "",
+    ),
+    ("graph", {}, 0, "graph TD;", ""),
     ("solve q", {"generator": "  "}, 1, "", "no answer"),
     ("solve q", {"planner": "no plan", **UNFINISHED}, 1, "agentflow doctor --model", ""),
     ("solve q --max-turns 1", UNFINISHED, 0, "", "--model openai:"),
@@ -164,12 +164,6 @@ def test_the_extra_of_a_package_that_is_missing_is_named(
     assert (done.exit_code, extra in only_line(done.stderr)) == (2, True)
 
 
-def test_training_names_the_pythons_of_verl(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
-    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
-    assert "3.12" in only_line(run("train").stderr)
-
-
 def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch)
     done = run("tools", "test")
@@ -178,12 +172,6 @@ def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r'python_coder ok \d+\.\d\d s \S.*: {"code": "print\(12 \* 7\)"} → 84', shown)
     assert '{"query": "Song of Fupoz"} → Song of Fupoz: Book with' in shown
     assert all(f"{name} ok" in shown for name in DEFAULT_TOOLS)
-
-
-def test_a_question_is_answered_with_a_foreign_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch, planner="Sub-Goal: Say it\nTool: search\nContext: hello")
-    done = run("solve", "q", "--json", "--tools", EXTERNAL)
-    assert json.loads(only_line(done.stdout))["turns"][0]["result"]["output"] == "hello"
 
 
 def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,16 +237,6 @@ def test_a_failed_run_says_why_and_keeps_its_turns(
     assert json.loads((tmp_path / "trace").read_text()) == trace
 
 
-def test_turns_are_plain_lines_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch)
-    done = run("solve", "q")
-    assert done.exit_code == 0
-    lines = done.stdout.splitlines()
-    assert lines[:2] == ["Turn 1  Say it", '  base_generator {"query": "hello"}']
-    assert lines[-2] == "Answer: hello"
-    assert "\x1b" not in done.stdout
-
-
 def test_text_of_models_and_tools_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x1b[31mRED\x9b1m\x08 [bold]markup[/bold] :smile: [/nothing]\u202e"
     scripted(
@@ -320,14 +298,6 @@ def test_an_evaluation_in_json_has_its_figures(monkeypatch: pytest.MonkeyPatch) 
     assert sum(family["tries"] for family in found["families"].values()) == 3
 
 
-def test_threads_keep_their_columns_beside_a_long_question(capsys: pytest.CaptureFixture[str]) -> None:
-    thread = Thread("monday", "finished", datetime(2026, 1, 5, tzinfo=UTC), "why? " * 200, 12, "", 3, 23_500)
-    print_threads(Console(width=80), [thread])
-    table = capsys.readouterr().out
-    for shown in ("monday", "finished", "12", "23.5 kB", "why?"):
-        assert shown in table
-
-
 def test_presets_are_shown_without_the_extra_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "TRAINING", ("no_such_package",))
     done = run("train", "--preset", "none")
@@ -346,12 +316,6 @@ def test_tools_says_what_a_tool_needs() -> None:
     assert state.items() >= {**dict.fromkeys(DEFAULT_TOOLS, "ok"), "google_search": "no"}.items()
     assert "TAVILY_API_KEY" in done.stdout
     assert "python_coder" not in run("tools", "--tools", "web_search,google_search").stdout
-
-
-def test_graph_prints_the_compiled_graph() -> None:
-    from agentflow.graph.agent import graph
-
-    assert run("graph").stdout.strip() == graph.get_graph().draw_mermaid().strip()
 
 
 def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Path) -> None:
@@ -379,7 +343,8 @@ def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Pa
 
 
 def test_doctor_names_keys_and_never_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    for name in ("OPENAI_API_KEY", "SERPER_API_KEY"):
+        monkeypatch.setenv(name, SECRET)
     scripted(monkeypatch)
     with FakeOpenAI(lambda _: "4") as server:
         done = run("doctor", "--model", f"vllm:fake-model@{server.base_url}")
@@ -388,6 +353,7 @@ def test_doctor_names_keys_and_never_shows_them(monkeypatch: pytest.MonkeyPatch)
     shown = " ".join(done.stdout.split())
     assert "OPENAI_API_KEY ok set" in shown
     assert "TOGETHER_API_KEY - set it" in shown
+    assert "search: auto ok asks serper" in shown
     assert "Atlas index ok" in shown
     assert "the endpoint offers fake-model" in shown
 
@@ -470,18 +436,3 @@ def test_a_corpus_is_built_and_asked(tmp_path: Path) -> None:
     dump.write_text("{\n")
     done = run("corpus", "build", str(dump))
     assert (done.exit_code, "wiki.jsonl, line 1: not JSON" in done.stderr.splitlines()[-1]) == (1, True)
-
-
-def test_doctor_shows_which_search_engine_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch)
-    monkeypatch.setenv("SERPER_API_KEY", SECRET)
-    monkeypatch.setenv("COLUMNS", "200")
-    lines = [" ".join(line.split()) for line in run("doctor").stdout.splitlines()]
-    assert "search: auto ok asks serper" in lines
-    assert any(line.endswith("its article. (reads atlas)") for line in lines), "what the embedded planner knows"
-    assert "search: tavily - set TAVILY_API_KEY (https://tavily.com)" in lines
-    assert not any(SECRET in line for line in lines)
-    listed = " ".join(run("tools", "--tools", "google_search,wikipedia_search", "--corpus", "package").stdout.split())
-    assert "google_search ok Searches the web" in listed
-    assert "(asks serper)" in listed
-    assert "(reads package)" in listed

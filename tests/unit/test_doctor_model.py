@@ -117,13 +117,6 @@ async def test_log_probabilities_that_cannot_be_trained_on(sampled: Sampled | No
     assert found["token ids"][0] == ids
 
 
-async def test_a_server_with_one_model_need_not_have_it_named() -> None:
-    with server() as fake:
-        spec = f"openai-compatible@{fake.base_url}"
-        found = await examine(spec, Context(model=spec))
-    assert {works for _, works, _ in found} == {"ok"}
-
-
 async def test_a_server_that_fails_is_one_line_for_each_module() -> None:
     found = await checked(FakeOpenAI(lambda _: (400, {"error": {"message": "no", "param": None, "code": None}})))
     assert {found[module][0] for module in MODULES} == {"no"}

@@ -33,8 +33,7 @@ async def test_a_second_question_on_a_thread_knows_nothing_of_the_first(context:
     assert [message.text for message in messages][2:] == ["Second?", "to Question: Second?"]
 
 
-async def test_its_settings_are_a_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AGENTFLOW_FILES", raising=False)
+async def test_its_settings_are_a_clients() -> None:
     far: Any = {"corpus": "/etc/passwd"}
     with fails(ModelError, "not_granted", "AGENTFLOW_FILES"):
         await ask.graph.ainvoke({"question": "What?"}, context=far)

@@ -7,7 +7,6 @@ from typing import Any, TypedDict
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError, InvalidUpdateError
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -15,7 +14,6 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-import agentflow
 from agentflow.graph.agent import build_graph
 from agentflow.graph.as_tool import build_tool
 from agentflow.graph.context import Context
@@ -217,24 +215,3 @@ def test_a_wrong_node_is_named(nodes: Any) -> None:
 
 
 # Tools of one's own
-
-
-async def test_a_tool_with_a_card_of_its_own(scripted: Script) -> None:
-    @tool
-    def reverse(text: str) -> str:
-        """Says it backwards."""
-        return text[::-1]
-
-    reverse.metadata = {"agentflow": {"limits": "Short texts.", "examples": [{"text": "abc"}]}}
-    script = scripted(planner=PLAN.replace("echo", "reverse"))
-    found = await build_graph([reverse], context=Context(model=script.spec)).ainvoke(question())
-    assert found["memory"][0].action.result.output == "olleh"
-    offered = script.asked("planner")[0][0].text
-    assert all(text in offered for text in ("Says it backwards.", "Short texts.", '{"text": "abc"}'))
-
-
-@pytest.mark.parametrize("name", agentflow.__all__)
-def test_the_public_names_are_documented(name: str) -> None:
-    if name == "train":
-        pytest.importorskip("omegaconf")
-    assert getattr(agentflow, name).__doc__

@@ -28,12 +28,6 @@ def refused(**context: Any) -> bool:
     return False
 
 
-@pytest.fixture(autouse=True)
-def _no_grants(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENDPOINTS, raising=False)
-    monkeypatch.delenv(FILES, raising=False)
-
-
 @pytest.mark.parametrize(("context", "grant"), cases(CASES / "ungranted.jsonl", "context", "refused"))
 def test_what_has_no_name_of_its_own_needs_a_grant(context: dict[str, Any], grant: str | None) -> None:
     if grant is None:

@@ -72,12 +72,6 @@ async def test_a_fork_long_after_has_the_time_that_the_run_had_left(
     assert second.deadline - first.deadline == 3600
 
 
-def test_a_plan_that_a_person_made_is_in_the_planners_words() -> None:
-    assert Plan(**EDITED).text == "Sub-Goal: repeat another word\nTool: echo\nContext: goodbye"
-    assert Plan(text="to the letter", **EDITED).text == "to the letter"
-    assert Plan().text == ""
-
-
 @pytest.mark.parametrize(("pause", "moves"), [(1.0, False), (3600.0, True)])
 async def test_only_a_pause_moves_the_deadline(pause: float, moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0

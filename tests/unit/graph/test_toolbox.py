@@ -29,9 +29,8 @@ def weather(city: str) -> str:
 keyed = weather.model_copy(update={"name": "keyed", "metadata": {"agentflow": {"needs": ["KEY_OF_A_TEST"]}}})
 
 
-async def test_a_context_alone_grants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_context_alone_grants_nothing() -> None:
     """It may come from anyone who reaches the server; a spec runs code."""
-    monkeypatch.delenv("AGENTFLOW_TOOLS", raising=False)
     for spec in (EXTERNAL, "os:getcwd", f"mcp:stdio:{sys.executable} -c pass", "mcp:http://127.0.0.1:1/mcp"):
         with fails(ModelError, "not_granted", spec, configuration=True):
             await Toolbox().available_tools(Context(tools=["base_generator", spec]))
@@ -48,11 +47,7 @@ async def test_the_operator_grants_and_whoever_builds_the_graph_enables_too(monk
     assert list(built.tools) == list(built.cards) == ["base_generator", "weather"]
 
 
-async def test_what_cannot_be_used_is_said_and_not_offered(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("TAVILY_API_KEY", "KEY_OF_A_TEST"):
-        monkeypatch.delenv(name, raising=False)
+async def test_what_cannot_be_used_is_said_and_not_offered(caplog: pytest.LogCaptureFixture) -> None:
     box, context = Toolbox([KEYED]), Context(tools=["base_generator", "google_search"])
     with caplog.at_level(logging.WARNING):
         available = await box.available_tools(context)
@@ -63,7 +58,6 @@ async def test_what_cannot_be_used_is_said_and_not_offered(
 
 
 async def test_what_comes_back_is_offered_and_what_was_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KEY_OF_A_TEST", raising=False)
     box, context = Toolbox([KEYED]), Context(tools=["base_generator"])
     before = await box.available_tools(context)
     monkeypatch.setenv("KEY_OF_A_TEST", "x")
@@ -75,8 +69,7 @@ async def test_what_comes_back_is_offered_and_what_was_there_stays(monkeypatch: 
     assert await box.available_tools(context) is after
 
 
-async def test_nothing_to_use_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TAVILY_API_KEY", raising=False)
+async def test_nothing_to_use_is_an_error() -> None:
     with fails(ModelError, "no_tool", "google_search", "TAVILY_API_KEY"):
         await Toolbox().available_tools(Context(tools=["google_search"]))
 

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, BaseToolkit, tool
 
 from agentflow.nodes import planner
 from agentflow.tools.catalogue import STANDARD_TOOLS
-from agentflow.tools.external import SpecError, Unavailable, check_names, is_external, load
+from agentflow.tools.external import SpecError, Unavailable, check_names, load
 from tests.failing import fails
 
 HERE = __name__
@@ -95,7 +95,7 @@ async def test_a_module_beside_the_user_is_found(tmp_path: Path, monkeypatch: py
 
 
 async def test_without_its_key_or_its_package_a_tool_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KEY_OF_A_TEST", raising=False)
+
     with fails(Unavailable, "missing_variable", "KEY_OF_A_TEST"):
         await load(f"{HERE}:keyed")
     monkeypatch.setenv("KEY_OF_A_TEST", "x")
@@ -103,10 +103,6 @@ async def test_without_its_key_or_its_package_a_tool_is_unavailable(monkeypatch:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with fails(Unavailable, "missing_package", "agentflow-langgraph[mcp]"):
         await load("mcp:http://127.0.0.1:1/mcp")
-
-
-def test_standard_tools_are_not_foreign() -> None:
-    assert not any(map(is_external, STANDARD_TOOLS))
 
 
 def test_names_that_read_alike_collide() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +17,10 @@ from agentflow.tools.providers.serper import Serper
 from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
-from agentflow.tools.search_settings import ENGINES
 from agentflow.tools.web.safe_http import FetchPolicy
 from tests.hanging import Handler
 from tests.unit.tools.tables import sections
 from tests.waiting import LAST_RESORT
-
-
-@pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TAVILY_API_KEY", "SERPER_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
 
 
 async def search(provider: SearchProvider, query: str = "nobel  2024") -> ToolResult:
@@ -177,15 +169,6 @@ def test_an_engine_by_its_spec() -> None:
         with pytest.raises(ValueError, match=f"'{spec}'"):
             provider_of(spec)
         assert state(spec)[0] is False
-
-
-def test_help_and_example_environment_list_the_engines() -> None:
-    assert [name for name in ENGINES if name.islower()] == [*choice.WITH_KEY]
-    for spec in ENGINES:
-        provider_of(spec.replace("MODEL", "gemini-2.5-pro").replace("NAME", "searx"))
-    example = (Path(__file__).parents[3] / ".env.example").read_text()
-    places = [example.index(f"\n{engine.keys[0]}=") for engine in choice.WITH_KEY.values()]
-    assert places == sorted(places)
 
 
 async def test_auto_asks_the_first_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from agentflow.evals.atlas.world import pages
 from agentflow.tools.borders import unbordered
 from agentflow.tools.imitation import imitates
 from agentflow.tools.result import ToolResult
-from agentflow.tools.untrusted_text import MARK, bounded_line, clean, mark_untrusted
+from agentflow.tools.untrusted_text import MARK, bounded_line, clean, mark_untrusted, one_line
 from tests.unit.nodes.test_prompts import PROMPTS
 from tests.unit.tools.tables import sections, table
 
@@ -75,6 +74,21 @@ def test_marked_text_stays(said: str) -> None:
     assert clean(mark_untrusted(said)) == mark_untrusted(said)
 
 
+CONTROLS = st.text(st.sampled_from("\x1b[]0;m?1hHJ\x07\\\x9b\x9dPX^_ \n\r\t\x00\x7f\x08\u202eab"), max_size=40)
+
+
+@given(st.text() | CONTROLS)
+def test_nothing_that_a_terminal_would_obey_is_left(text: str) -> None:
+    assert all(c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs") for c in clean(text))
+    assert clean(clean(text)) == clean(text)
+    assert "\n" not in one_line(text)
+
+
+@pytest.mark.parametrize(("text", "shown"), table(__file__, "terminal.txt"))
+def test_sequences_of_a_terminal_vanish_whole(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
 @given(st.text() | TEXT, st.integers(2, 50))
 def test_a_line_is_one_line(said: str, characters: int) -> None:
     line = bounded_line(said, characters)
@@ -126,13 +140,6 @@ def test_text_without_brackets_stays(text: str) -> None:
 @pytest.mark.parametrize("text", WITHOUT_BORDERS)
 def test_ordinary_text_without_borders_stays(text: str) -> None:
     assert unbordered(text) == text
-
-
-def test_the_documentation_stays() -> None:
-    home = Path(__file__).parents[3]
-    for path in (home / "README.md", home / "CONTRIBUTING.md", *(home / "docs").rglob("*.md")):
-        if path.name != "security.md":  # which names some
-            assert unbordered(path.read_text()) == path.read_text(), path
 
 
 def test_a_tokenizer_s_own_tokens_are_broken_too() -> None:

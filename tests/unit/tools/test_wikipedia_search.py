@@ -213,16 +213,6 @@ async def test_no_page_is_an_empty_result_and_another_reply_a_tool_error(
         assert (await look_up(query, package)).error is ErrorClass.EMPTY_RESULT
 
 
-async def test_a_refused_search_is_named(httpserver: HTTPServer, package: WikipediaPackage) -> None:
-    def refuse(request: Request) -> Response:
-        if request.args.get("list") == "search":
-            return Response('{"error": {"code": "x", "info": "The search is off."}}')
-        return mediawiki(request)
-
-    httpserver.expect_request("/w/api.php").respond_with_handler(refuse)
-    assert "refused the request (The search is off.)" in (await look_up("amphibian", package)).output
-
-
 async def test_look_ups_of_two_servers_do_not_mix(httpserver: HTTPServer, package: WikipediaPackage) -> None:
     """The package keeps its settings and its cache in globals; neither is used."""
     httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)

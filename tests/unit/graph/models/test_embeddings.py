@@ -29,8 +29,7 @@ def vectors(request: Request) -> Response:
 
 @pytest.fixture
 def spec(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
+
     monkeypatch.setenv("VLLM_API_KEY", "key-0123456789")
     httpserver.expect_request("/v1/embeddings", method="POST").respond_with_handler(vectors)
     return f"vllm:small@{httpserver.url_for('/v1')}"
@@ -46,8 +45,7 @@ def test_texts_go_over_the_wire_as_texts_from_any_event_loop(httpserver: HTTPSer
 
 
 @pytest.mark.parametrize("spec", ["embedded", "vllm", "nobody:x", "openai:text-embedding-3-small", ""])
-def test_what_names_no_embeddings_says_what_to_write(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+def test_what_names_no_embeddings_says_what_to_write(spec: str) -> None:
     with pytest.raises(ModelError) as raised:
         load_embeddings(spec)
     assert raised.value.configuration

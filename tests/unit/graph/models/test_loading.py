@@ -22,12 +22,6 @@ from tests.failing import fails
 SECRET = "sk-0123456789"
 
 
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for provider in PROVIDERS.values():
-        monkeypatch.delenv(provider.key_variable, raising=False)
-
-
 @pytest.mark.parametrize(
     ("spec", "parts"), cases(Path(__file__).parent.with_name("cases") / "specs.jsonl", "spec", "parts")
 )

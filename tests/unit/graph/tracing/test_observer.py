@@ -17,7 +17,7 @@ from agentflow.graph.tracing import setup
 from agentflow.graph.tracing.operation import Operation
 from agentflow.tools.result import ErrorClass, ToolFailure
 from tests.clock import HOUR, Clock
-from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
+from tests.scripted import Script, Scripted, echo
 
 
 class Kept:
@@ -53,25 +53,6 @@ async def observed(script: Scripted, tool: BaseTool = echo, question: str = "q",
             InputState(messages=[HumanMessage(question)]), {"metadata": {"thread_id": question}}, context=context
         )
     return kept
-
-
-async def test_a_run_contains_modules_and_they_their_calls(scripted: Script) -> None:
-    kept = await observed(scripted(verifier=[CONTINUE, STOP]))
-    [run] = kept.of("run")
-    assert (run.name, run.parent, run.thread, run.facts) == ("AgentFlow", None, "q", {"agentflow.status": "answered"})
-    modules = [(one.module, one.turn) for one in kept.of("module")]
-    loop = [(module, turn) for turn in (1, 2) for module in ("planner", "executor", "verifier")]
-    assert modules == [("analyst", None), *loop, ("generator", None)]
-    assert all(one.parent is run for one in kept.of("module"))
-    calls = [(one.module, one.turn) for one in kept.of("model_call")]
-    assert calls == modules
-    assert [(one.name, one.turn, one.parent.module) for one in kept.of("tool_call") if one.parent] == [
-        ("echo", 1, "executor"),
-        ("echo", 2, "executor"),
-    ]
-    assert [(one.turn, one.facts["agentflow.signal"]) for one in kept.of("turn")] == [(1, "continue"), (2, "stop")]
-    assert all(one.started <= one.ended for one in kept.ended)
-    assert [one for one in kept.begun if one not in kept.ended] == []
 
 
 async def test_runs_at_the_same_time_do_not_mix(scripted: Script) -> None:
