@@ -76,21 +76,6 @@ def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.Monke
     assert "another program went on after try 1: langgraph " in " ".join(run("passport", tmp_path).stdout.split())
 
 
-def test_other_accepted_answers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They are no part of a question's identity, so that only the file's hash shows them."""
-    searching(monkeypatch, "Fupoz")
-    quiz, out = tmp_path / "quiz.jsonl", tmp_path / "out"
-    quiz.write_text('{"question": "Where?", "answer": ["here", "there"]}\n')
-    call = (quiz, "--out", out)
-    assert run(*call).exit_code == 0
-    assert "quiz.jsonl" not in run(*call).stderr
-    quiz.write_text('{"question": "Where?", "answer": ["here", "Fupoz"]}\n')
-    for epochs in (1, 2):
-        assert "the file of the questions quiz.jsonl" in run(*call, "--epochs", epochs).stderr
-    doubts = json.loads(run("passport", out, "--json").stdout)["doubts"]
-    assert any("after try 1: the file of the questions quiz.jsonl" in doubt for doubt in doubts)
-
-
 def test_a_limit_of_dollars_names_the_models_that_have_no_price(tmp_path: Path) -> None:
     call = ("atlas", "--limit", 2, "--max-cost", 1, "--out", tmp_path / "a")
     done = run(*call)
@@ -123,17 +108,13 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return first, second
 
 
-def test_a_report_says_what_it_wrote(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_report_says_what_it_wrote_or_why_it_cannot(folders: tuple[Path, Path], tmp_path: Path) -> None:
     done = run("report", *folders, "--out", tmp_path / "r.html")
     assert done.exit_code == 0, done.output
-    assert "r.html: 110 traces of 2 evaluations, " in done.stdout.replace("\n", "")
+    assert "110 traces of 2 evaluations" in " ".join(done.stdout.split())
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
-
-
-def test_a_report_that_cannot_be_written_is_one_line_and_exit_1(folders: tuple[Path, Path], tmp_path: Path) -> None:
     done = run("report", *folders, "--out", tmp_path / "nowhere" / "r.html")
-    assert done.exit_code == 1
-    assert len(done.stderr.splitlines()) == 1
+    assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
 
 
 def test_a_comparison_of_several_tries_shows_pass_at_k(tmp_path: Path) -> None:
@@ -145,7 +126,3 @@ def test_a_comparison_of_several_tries_shows_pass_at_k(tmp_path: Path) -> None:
     done = run("compare", *folders)
     assert done.exit_code == 0, done.output
     assert "@2 25.0" in done.stdout
-
-
-def test_a_comparison_of_single_tries_shows_none(folders: tuple[Path, Path]) -> None:
-    assert "pass@k" not in run("compare", *folders).stdout

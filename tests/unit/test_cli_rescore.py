@@ -66,7 +66,11 @@ def by_question(folder: Path) -> dict[str, Record]:
 
 def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Path, quiz: Path, served: Served) -> None:
     assert by_question(folder)["Which city?"].decision == Decision.UNDECIDED
-    done = run("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
+    traces = folder / results_store.TRACES
+    first, calls = traces.read_bytes(), CallsFile(traces)
+    known = [calls.of(line) for line in first.splitlines()]
+    call = ("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
+    done = run(*call)
     assert done.exit_code == 0, done.output
     found = by_question(folder)
     assert {one.decision for one in found.values()} == {Decision.CORRECT}
@@ -75,28 +79,16 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
     settings, _ = results_store.read(folder)
     assert settings.judge.startswith("vllm:kind@")
     assert [one.before for one in settings.provenance] == [0, 3]
-    assert run("rescore", folder, "--benchmark", quiz).exit_code == 0
-    assert by_question(folder) == found, "without a judge, its decisions stay"
-
-
-def test_a_score_of_a_try_keeps_its_calls_and_its_first_line(folder: Path, quiz: Path, served: Served) -> None:
-    first = (folder / results_store.TRACES).read_bytes()
-    calls = CallsFile(folder / results_store.TRACES)
-    known = {line: calls.of(line) for line in first.splitlines()}
-    run("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
-    after = (folder / results_store.TRACES).read_bytes()
+    after = traces.read_bytes()
     assert after.startswith(first)
     again = [calls.of(line) for line in after.removeprefix(first).splitlines()]
     assert again
-    assert all(one in known.values() for one in again)
-
-
-def test_the_same_call_again_adds_nothing(folder: Path, quiz: Path, served: Served) -> None:
-    call = ("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
-    run(*call)
+    assert all(one in known for one in again), "a score of a try keeps its calls"
     kept, asked = results_store.digest(folder), len(served.asked)
     assert run(*call).exit_code == 0
-    assert (results_store.digest(folder), len(served.asked)) == (kept, asked)
+    assert (results_store.digest(folder), len(served.asked)) == (kept, asked), "the same call again adds nothing"
+    assert run("rescore", folder, "--benchmark", quiz).exit_code == 0
+    assert by_question(folder) == found, "without a judge, its decisions stay"
 
 
 def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,11 +132,6 @@ def test_packages_hold_no_code_of_their_own() -> None:
     assert [name for name in PACKAGES if [*imports(MODULES[name].read_text())]] == []
 
 
-def test_there_is_something_to_look_at() -> None:
-    assert {module.partition(".")[0] for module in MODULES} == set(PACKAGES)
-    assert len(MODULES) > 20
-
-
 def test_arrows_run_one_way() -> None:
     found = {module: violations(module, path.read_text()) for module, path in MODULES.items()}
     assert {module: wrong for module, wrong in found.items() if wrong} == {}

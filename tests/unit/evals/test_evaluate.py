@@ -7,7 +7,6 @@ import pytest
 
 import agentflow
 from agentflow.evals.benchmarks.errors import BenchmarkError
-from agentflow.evals.evaluate import EvaluationRequest
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import ResultsError, read
 from agentflow.graph.models.spec import ModelError
@@ -36,12 +35,6 @@ async def test_the_limits_of_a_sample_reach_the_run() -> None:
     over = await agentflow.aevaluate("atlas", limit=1, budget=agentflow.Budget(tokens=1))
     late = await agentflow.aevaluate("atlas", limit=1, seconds=1e-6, retries=1)
     assert [record.failed for record in (*over.records["atlas"], *late.records["atlas"])] == [True, True]
-
-
-def test_settings_that_are_rarely_meant_have_a_hint() -> None:
-    assert EvaluationRequest(["atlas"]).hints() == []
-    context = agentflow.Context(models={"planner": "embedded:seed"})
-    assert len(EvaluationRequest(["atlas"], context, agent="react", judge="embedded").hints()) == 2
 
 
 def test_without_an_event_loop_it_is_a_plain_call() -> None:

@@ -8,12 +8,6 @@ from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn
 
 
-def test_a_record_that_is_missing_or_failed_counts_as_wrong() -> None:
-    right = record(0).model_copy(update={"metrics": {"f1": 0.5, "em": 0.0}})
-    found = summarise([right, record(1, error="down")], 4)
-    assert (found.total.accuracy, found.metrics) == (0.25, {"em": 0.0, "f1": 0.125})
-
-
 def test_bounds_are_of_the_undecided_answers_beside_the_missing_ones() -> None:
     """Ten tries: two right, three undecided, one failed, three wrong, one not run yet."""
     decisions = [Decision.CORRECT] * 2 + [Decision.UNDECIDED] * 3 + [Decision.INCORRECT] * 3
@@ -45,12 +39,3 @@ def test_tries_of_one_question_are_not_independent() -> None:
     """Four tries each of 50 questions that are always right or always wrong tell no more than one try each."""
     records = [record(n, correct=n % 2 == 0, sample=sample) for sample in range(4) for n in range(50)]
     assert interval(records) == pytest.approx(interval(records[:50]))
-
-
-def test_what_has_not_been_tried_is_no_further_question() -> None:
-    """Half of the tries of 40 questions, all right: an accuracy of a half on 40 questions, not on 120."""
-    records = [record(n, sample=sample) for sample in range(2) for n in range(40)]
-    low, high = interval(records, 40, 4)
-    assert low < 0.5 < high
-    half_low, half_high = interval(records[:20], 40)
-    assert half_high - half_low > 0.25

@@ -11,7 +11,7 @@ from agentflow.evals.benchmarks.benchmark import Benchmark, Judging
 from agentflow.evals.items import items, unfinished
 from agentflow.evals.record import Dataset, EvaluationSettings, Provenance, Record, ToolProvenance
 from agentflow.evals.results_store import ResultsError, ResultsStore, digest, read
-from agentflow.evals.run_folder import RunFolderError, kind_of, read_settings
+from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.evals.scorers.score import decided
 from agentflow.graph.context import Context
 from agentflow.graph.run.task import Task
@@ -175,13 +175,6 @@ def test_no_secret_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 # ---------------------------------------------------------------- which kind of run
-
-
-def test_each_kind_says_so_in_its_first_field(tmp_path: Path) -> None:
-    evaluation, training = write_run(tmp_path / "e", [record(0)]), begin(tmp_path / "t", 3)
-    assert read_settings(evaluation, EvaluationSettings).kind == "evaluation"
-    assert next(iter(json.loads((evaluation / "settings.json").read_bytes()))) == "kind"
-    assert kind_of((training / "settings.json").read_bytes()) == "training"
 
 
 def test_a_training_is_not_read_as_an_evaluation_nor_the_other_way(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
-from agentflow.evals.report.paper import paper
 from agentflow.evals.results_store import ResultsError
 from agentflow.evals.runs import FAMILIES, NO_TOOL, UNKNOWN_TOOL, Run, read_runs
 from agentflow.evals.scorers.score import Decision
@@ -85,14 +84,3 @@ def test_names_tell_folders_apart_and_the_planner_names_the_row(tmp_path: Path) 
     assert [run.name for run in read_runs(folders[:1])] == ["seed"]
     with fails(ResultsError, "named_twice"):
         read_runs([folders[0], folders[0] / ".." / "seed"])
-
-
-def test_the_papers_table_is_whole_and_its_means_are_those_of_its_columns() -> None:
-    benchmarks = {name for group in paper().groups for name in group.benchmarks}
-    assert all(other.accuracy.keys() <= benchmarks for other in paper().since)
-    for method in paper().methods:
-        assert set(method.accuracy) == benchmarks
-        for group in paper().groups:
-            if group.average and not method.name.startswith("Best"):
-                mean = sum(method.accuracy[name] for name in group.benchmarks) / len(group.benchmarks)
-                assert method.averages[group.name] == pytest.approx(mean, abs=0.15)

@@ -118,17 +118,6 @@ def test_beyond_its_size_a_file_keeps_rows(tmp_path: Path) -> None:
     assert (len(report.texts), len(report.rows)) == (made.with_text, 1000)
 
 
-def test_runs_are_compared_on_their_common_questions(tmp_path: Path) -> None:
-    first = write_run(tmp_path / "a", [record(n, correct=n < 20) for n in range(60)])
-    second = write_run(tmp_path / "b", [record(n, correct=n < 40) for n in range(60)])
-    other = write_run(tmp_path / "c", [record(n, benchmark="aime24") for n in range(3)])
-    report = Report(evaluations(read_runs([first, second, other])).html).file["report"]
-    [difference] = report["differences"]
-    assert (difference["first"], difference["second"]) == ("a", "b")
-    assert (difference["questions"], difference["shown"]) == (60, True)
-    assert (difference["gained"], difference["lost"]) == (20, 0)
-
-
 def test_the_passport_is_there_and_flagged_traces_are_named(tmp_path: Path) -> None:
     question = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
     asked = [turn(1, "google_search", arguments={"query": question})]
@@ -148,12 +137,14 @@ def test_a_training_has_its_validations_and_the_groups_of_its_last_step_with_tok
     for step in (0, 2):
         write_validation(out, step, [rollout(step, "test", task, float(step > 0)) for task in ("a", "b")])
     for step in (1, 2, 3):
-        rollouts = [rollout(step, "train", "c", reward, id=f"r{reward}") for reward in (1.0, 0.0)]
+        rollouts = [rollout(step, "train", "c", reward, id=f"r{reward}", question=HOSTILE) for reward in (1.0, 0.0)]
         write_step(out, step, credited(rollouts))
         if step < 3:
-            TrainingLog(out).tokens(token_step(step, "c", rollouts))
+            TrainingLog(out).tokens(token_step(step, "c", rollouts, hostile=HOSTILE))
     made = training(out)
     report = Report(made.html)
+    assert made.html.count("</script>") == made.html.count("<script")
+    assert HOSTILE in [text["question"] for text in report.texts.values()]
     assert (made.traces, made.with_text) == (6, 6)
     ids = ["0-test-0", "0-test-1", "2-test-0", "2-test-1", "2-train-0", "2-train-1"]
     assert [row["id"] for row in report.rows] == ids

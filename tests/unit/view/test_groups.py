@@ -1,7 +1,6 @@
 """The groups of a step, with the advantages that the trainer recorded."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,37 +23,23 @@ def training_in(folder: Path) -> Training:
     return training
 
 
-def found(tmp_path: Path, *advantages: list[float] | None, **flow: Any) -> dict[str, Any]:
-    """Three rollouts of one question, and two of another."""
-    failed = RolloutStatus.ENDPOINT_FAILED
-    rollouts = [
-        rollout(1, "train", "a", 1.0, turns=[turn(), turn(2)]),
-        rollout(1, "train", "a", 0.0),
-        rollout(1, "train", "a", 0.0, status=failed),
-        rollout(1, "train", "b", 1.0),
-        rollout(1, "train", "b", 1.0),
-    ]
-    told = advantages or [None] * len(rollouts)
-    credited = [one.credited(known) for one, known in zip(rollouts, told, strict=True)]
-    write_step(begin(tmp_path / "t", 1, **(flow or FLOW)), 1, credited)
-    training = training_in(tmp_path)
-    return groups(training.of_step(1, "train"), training.settings)
-
-
 def test_they_are_those_that_were_trained_with(tmp_path: Path) -> None:
-    step = found(tmp_path, [1.0, 0.7], [-1.0], None, [0.0], [0.0])
+    rollouts = [
+        rollout(1, "train", "a", 1.0, turns=[turn(), turn(2)]).credited([1.0, 0.7]),
+        rollout(1, "train", "a", 0.0).credited([-1.0]),
+        rollout(1, "train", "a", 0.0, status=RolloutStatus.ENDPOINT_FAILED),
+        rollout(1, "train", "b", 1.0).credited([0.0]),
+        rollout(1, "train", "b", 1.0).credited([0.0]),
+    ]
+    write_step(begin(tmp_path / "t", 1, **FLOW), 1, rollouts)
+    training = training_in(tmp_path)
+    step = groups(training.of_step(1, "train"), training.settings)
     a, b = step["groups"]
     assert [one["advantage"] for one in a["trajectories"]] == pytest.approx([0.85, -1.0, None])
     assert [list(one["advantages"]) for one in a["trajectories"]] == [[1.0, 0.7], [-1.0], []]
     assert (a["settled"], b["settled"]) == (False, True)
     assert (step["credited"], step["penalty"]) == (True, 0.3)
     assert step["formula"]
-
-
-def test_before_the_step_is_credited_there_are_none_and_another_version_has_no_formula(tmp_path: Path) -> None:
-    step = found(tmp_path, credit="trajectory", baseline="mean")
-    assert (step["credited"], step["formula"]) == (False, "")
-    assert {one["advantage"] for group in step["groups"] for one in group["trajectories"]} == {None}
 
 
 def test_a_step_that_is_credited_while_it_is_watched_is_read_again(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentflow.view import lines, search
-from agentflow.view.lines import Place, Tail, open_file
+from agentflow.view import lines
+from agentflow.view.lines import Place, Tail
 from agentflow.view.search import containing
 
 
@@ -114,14 +114,3 @@ def test_lines_are_named_in_the_order_given_and_a_file_that_is_gone_contains_not
     assert containing(mixed, "it") == [False, True, False, True, True]
     (tmp_path / "second.jsonl").unlink()
     assert containing(mixed, "it") == [False, True, False, False, True]
-
-
-def test_a_file_is_opened_once_for_each_block(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = written(path, [{"a": f"number {number}."} for number in range(2000)])
-    opened = list[Path]()
-    monkeypatch.setattr(search, "open_file", lambda path: opened.append(path) or open_file(path))
-    assert sum(containing(places, "number 7.")) == 1
-    assert len(opened) == 1
-    monkeypatch.setattr(search, "BLOCK", 10_000)
-    assert sum(containing(places, "number 1999.")) == 1
-    assert len(opened) - 1 <= sum(place.length for place in places) // 9_000 + 1

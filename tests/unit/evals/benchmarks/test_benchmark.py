@@ -10,6 +10,7 @@ from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.task import Task
+from tests.cases import cases
 from tests.failing import fails
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
@@ -105,53 +106,23 @@ async def test_some_are_never_judged(name: str) -> None:
     assert judge.asked == []
 
 
-ASKED = '{"question": "who", "answer": 1}'
+BAD_FILES = Path(__file__).with_name("cases") / "bad_files.jsonl"
 
 
 @pytest.mark.parametrize(
     ("name", "file", "content", "code", "named"),
     [
-        ("bamboogle", "a.jsonl", None, "unreadable", "a.jsonl"),
-        ("bamboogle", "a.jsonl", "", "no_rows", "a.jsonl"),
-        ("bamboogle", "a.jsonl", "no json", "unreadable", "line 1"),
-        ("bamboogle", "a.jsonl", ASKED + '\n\n{"question": }', "unreadable", "line 3, column 14"),
-        ("bamboogle", "a.jsonl", '{"query": "q", "answer": "x"}', "bad_row", "query, answer"),
+        *cases(BAD_FILES, "name", "file", "content", "code", "named"),
         ("bamboogle", "a.jsonl", "[" * 5000, "unreadable", "a.jsonl"),
-        ("bamboogle", "a.jsonl", "3\n", "bad_row", "line 1"),
-        ("bamboogle", "a.jsonl", '{"answer": "x"}', "bad_row", "line 1"),
-        ("bamboogle", "a.jsonl", '\n\n{"question": "q"}', "bad_row", "line 3"),
-        ("bamboogle", "a.jsonl", '{"question": " ", "answer": "x"}', "bad_row", "line 1"),
-        ("bamboogle", "a.jsonl", '\n{"question": ["who"], "answer": 1}', "bad_row", "line 2"),
-        ("bamboogle", "a.jsonl", '{"question": {"a": 1}, "answer": 1}', "bad_row", "'question'"),
-        ("bamboogle", "a.jsonl", '{"question": "who", "answer": ["me", {"a": 1}]}', "bad_row", "'answer'"),
-        ("bamboogle", "a.jsonl", ASKED + "\n\n3\n", "bad_row", "line 3"),
-        ("bamboogle", "a.jsonl", ASKED.encode() + b"\n\xff\n", "unreadable", "line 2"),
-        ("bamboogle", "a.json", f'[{ASKED},\n\n {{"question":\n "why"}}]', "bad_row", "line 3"),
-        ("bamboogle", "a.json", f'[{ASKED}\n {{"question": "why"}}]', "unreadable", "line 2"),
-        ("bamboogle", "a.csv", "question,answer\nwhat,4\n\nwhat,4,5,6\n", "unreadable", "line 4"),
-        ("bamboogle", "a.csv", 'question,answer\n"what,\nand why",4\nwho,\n', "bad_row", "line 4"),
-        ("bamboogle", "a.csv", 'question,answer\n"who","me\nwhy,this\nhow,so\n', "unreadable", "line 2"),
-        ("bamboogle", "a.csv", "question,answer\nwho\n", "bad_row", "line 2"),
-        ("bamboogle", "a.csv", "q,answer\nwho,me\n", "bad_row", "q, answer"),
-        ("aime24", "a.jsonl", '{"question": "q", "answer": "many"}', "bad_row", "'many'"),
-        ("medqa", "a.jsonl", '{"question": "q", "answer": "x"}', "bad_row", "choices"),
-        ("medqa", "a.jsonl", '{"question": "q", "options": ["a", "b"], "answer": "c"}', "bad_row", "'c'"),
-        ("medqa", "a.jsonl", '{"question": "q", "options": ["a", "b"], "answer_idx": 7}', "bad_row", "line 1"),
-        ("medqa", "a.jsonl", '{"question": "q", "options": 3, "answer": "c"}', "bad_row", "medqa"),
-        ("medqa", "a.csv", "question,options,answer\nwho,me or you,B\n", "bad_row", "'options'"),
-        ("gpqa", "a.jsonl", '{"Question": 3, "Correct Answer": "x"}', "bad_row", "gpqa"),
-        ("game24", "a.jsonl", '{"numbers": [1, 1, 1, 1]}', "bad_row", "24"),
-        ("game24", "a.jsonl", '{"numbers": "x"}', "bad_row", "game24"),
-        ("atlas", "a.jsonl", '{"question": "q"}', "no_files", "atlas"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_line(
-    name: str, file: str, content: str | bytes | None, code: str, named: str, tmp_path: Path
+    name: str, file: str, content: str | None, code: str, named: str, tmp_path: Path
 ) -> None:
     """Also where it is a benchmark of the user's own, which has the columns of bamboogle."""
     path = tmp_path / file
     if content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.write_bytes(content.encode(errors="surrogateescape"))
     with fails(BenchmarkError, code, named):
         benchmark(name).tasks(file=path)
     if name == "bamboogle":

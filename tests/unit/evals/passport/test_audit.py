@@ -106,6 +106,13 @@ def test_flagged_tries_can_be_taken_for_wrong() -> None:
     assert QUESTION not in found.model_dump_json()
 
 
+def test_each_try_is_looked_at_by_itself() -> None:
+    tries = [asked(0, flagged=sample == 1, correct=True, sample=sample) for sample in range(2)]
+    found = audit(tries, 1, 2, (), {})
+    assert [(item.sample, item.correct) for item in found.items] == [(1, True)]
+    assert found.accuracy == 0.5
+
+
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12), st.integers(0, 4))
 def test_the_accuracy_without_flagged_tries_is_never_higher(tries: list[tuple[bool, bool]], missing: int) -> None:
     records = [asked(n, flagged=flagged, correct=correct) for n, (flagged, correct) in enumerate(tries)]

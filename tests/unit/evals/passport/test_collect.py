@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from langchain_core.tools import tool
 
-from agentflow.evals.agent_names import AGENTS, AgentName
+from agentflow.evals.agent_names import AgentName
 from agentflow.evals.judge import prompt_hash
 from agentflow.evals.passport import collect
 from agentflow.evals.record import Provenance
@@ -68,31 +67,3 @@ async def test_every_file_that_an_evaluation_reads_is_an_input(tmp_path: Path) -
     assert found.inputs[module] == collect.file_hash(Path(__file__))
     written = await made("direct", **given, search_cache=f"use:{recording}")
     assert {*written.inputs} == {"questions quiz.jsonl", module}, "a cache that a run writes is no input"
-
-
-@pytest.mark.parametrize("agent", AGENTS)
-async def test_baselines_have_prompts_of_their_own_and_no_runs(agent: AgentName) -> None:
-    found = await made(agent, prompts={"generator": "Write."}, tools=["base_generator"])
-    assert found.prompts["planner"] == prompt_hash(collect.agent_prompts(agent)["planner"])
-    assert ("generator" in found.prompts) == (agent == "agentflow")
-    assert bool(found.tools) == (agent != "direct")
-
-
-def test_the_code_has_a_hash_that_any_change_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(collect, "code_hash", collect.code_hash.__wrapped__)
-    seen = [collect.code_hash()]
-    for folder in collect.CODE:
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "__init__.py").touch()
-    monkeypatch.setattr(collect.agentflow, "__file__", str(tmp_path / "__init__.py"))
-    for path, text in (
-        ("graph/a.py", "1"),
-        ("graph/a.py", "2"),
-        ("tools/a.py", "2"),
-        ("rl/micro/b.py", ""),
-        ("graph/notes.txt", "not a program"),
-    ):
-        (tmp_path / path).write_text(text)
-        seen.append(collect.code_hash())
-    assert len(set(seen[:-1])) == 5
-    assert seen[-1] == seen[-2]
