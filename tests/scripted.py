@@ -29,6 +29,8 @@ Reply = str | list[str] | Callable[[Conversation], str | Awaitable[str]]
 """One text for every call, one per call of which the last repeats, or a function of the conversation."""
 
 PLAN = "Sub-Goal: repeat it\nTool: echo\nContext: hello"
+GUESS: Any = {"planner": PLAN.replace("echo", "base_generator"), "executor": '{"query": "hello"}'}
+"""Replies with which an agent without tools of a test asks its `base_generator`."""
 CONTINUE = "Analysis: More is needed.\nVerdict: continue"
 STOP = "Analysis: The word is hello.\nVerdict: stop"
 THREAD: Any = {"configurable": {"thread_id": "1"}}

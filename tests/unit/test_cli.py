@@ -24,9 +24,9 @@ from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.declining import REPLY
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from tests.fake_openai import FakeOpenAI, Fault, Reply, completion
-from tests.scripted import Scripted
+from tests.scripted import GUESS, Script
 
-PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
+PLAN = str(GUESS["planner"])
 SECRET = "sk-0123456789abcdef"
 
 
@@ -35,10 +35,10 @@ def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
     monkeypatch.setattr(store, "folder", lambda name: tmp_path_factory.getbasetemp() / "no data" / name)
 
 
-def scripted(monkeypatch: pytest.MonkeyPatch, **replies: object) -> None:
+@pytest.fixture
+def replying(scripted: Script) -> Script:
     """Every module of the default model gives these replies."""
-    defaults = {"planner": PLAN, "executor": '{"query": "hello"}'}
-    Scripted(**{**defaults, **replies}).install(monkeypatch)
+    return lambda **replies: scripted(**{**GUESS, **replies})
 
 
 def run(*arguments: str) -> Result:
@@ -117,10 +117,8 @@ CALLS: list[tuple[str, dict[str, object], int, str, str]] = [
 
 
 @pytest.mark.parametrize(("call", "replies", "code", "out", "err"), CALLS, ids=[call for call, *_ in CALLS])
-def test_a_call(
-    call: str, replies: dict[str, object], code: int, out: str, err: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scripted(monkeypatch, **replies)
+def test_a_call(call: str, replies: dict[str, object], code: int, out: str, err: str, replying: Script) -> None:
+    replying(**replies)
     done = run(*shlex.split(call))
     assert done.exit_code == code
     assert out in " ".join(done.stdout.split())
@@ -164,8 +162,8 @@ def test_the_extra_of_a_package_that_is_missing_is_named(
     assert (done.exit_code, extra in only_line(done.stderr)) == (2, True)
 
 
-def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch)
+def test_tools_are_tried_for_real(replying: Script) -> None:
+    replying()
     done = run("tools", "test")
     assert (done.exit_code, done.stderr) == (0, "")
     shown = " ".join(done.stdout.split())
@@ -174,10 +172,8 @@ def test_tools_are_tried_for_real(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(f"{name} ok" in shown for name in DEFAULT_TOOLS)
 
 
-def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(
-        monkeypatch, planner=["no step at all", PLAN], verifier=["Analysis: No.\nVerdict: continue", "Verdict: stop"]
-    )
+def test_json_is_one_object_of_the_pinned_form(replying: Script) -> None:
+    replying(planner=["no step at all", PLAN], verifier=["Analysis: No.\nVerdict: continue", "Verdict: stop"])
     done = run("solve", "Say hello.", "--json")
     assert done.exit_code == 0
     assert done.stderr == ""
@@ -188,7 +184,7 @@ def test_json_is_one_object_of_the_pinned_form(monkeypatch: pytest.MonkeyPatch) 
     assert list(worked) == ["turn", "sub_goal", "context", "tool", "arguments", "result", "verdict", "plan"]
     assert list(worked["result"]) == ["status", "output", "error", "seconds", "sandbox", "provider"]
     assert list(worked["verdict"]) == ["analysis", "signal"]
-    assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "Say it", "hello")
+    assert (worked["turn"], worked["sub_goal"], worked["context"]) == (2, "repeat it", "hello")
     assert (worked["tool"], worked["arguments"]) == ("base_generator", {"query": "hello"})
     found = {name: worked["result"][name] for name in ("status", "output", "error", "sandbox", "provider")}
     assert found == {"status": "ok", "output": "a guess", "error": None, "sandbox": "", "provider": ""}
@@ -226,9 +222,9 @@ def test_usage_counts_the_tokens_that_the_server_counts() -> None:
 
 @pytest.mark.parametrize(("configuration", "status"), [(True, 2), (False, 1)])
 def test_a_failed_run_says_why_and_keeps_its_turns(
-    configuration: bool, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    configuration: bool, status: int, replying: Script, tmp_path: Path
 ) -> None:
-    scripted(monkeypatch, generator=fails("the endpoint is down; start it", configuration=configuration))
+    replying(generator=fails("the endpoint is down; start it", configuration=configuration))
     done = run("solve", "q", "--json", "--trace", str(tmp_path / "trace"))
     assert done.exit_code == status
     assert only_line(done.stderr) == "error: the endpoint is down; start it"
@@ -237,10 +233,9 @@ def test_a_failed_run_says_why_and_keeps_its_turns(
     assert json.loads((tmp_path / "trace").read_text()) == trace
 
 
-def test_text_of_models_and_tools_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_of_models_and_tools_cannot_steer_the_terminal(replying: Script) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x1b[31mRED\x9b1m\x08 [bold]markup[/bold] :smile: [/nothing]\u202e"
-    scripted(
-        monkeypatch,
+    replying(
         planner=f"Sub-Goal: go {evil}\nTool: base_generator\nContext: x",
         executor=json.dumps({"query": evil}),
         tools=f"said {evil}",
@@ -255,9 +250,11 @@ def test_text_of_models_and_tools_cannot_steer_the_terminal(monkeypatch: pytest.
     assert done.stdout.count("owned") == 1, "only in the arguments, whose JSON spells the escape sequence out"
 
 
-def test_traces_grow_by_a_line_and_hold_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_traces_grow_by_a_line_and_hold_no_secret(
+    replying: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    scripted(monkeypatch, tools=f"the server said: bad key {SECRET}")
+    replying(tools=f"the server said: bad key {SECRET}")
     trace = tmp_path / "trace.jsonl"
     for _ in range(2):
         assert run("solve", f"Is {SECRET} my key?", "--trace", str(trace)).exit_code == 0
@@ -279,11 +276,11 @@ def test_traces_grow_by_a_line_and_hold_no_secret(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_commands_print_one_json_object(
-    call: str, keys: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    call: str, keys: set[str], replying: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if "threads" in call:
         pytest.importorskip("langgraph.checkpoint.sqlite")
-    scripted(monkeypatch, generator="Answer: caf\xe9 \x9b31m")
+    replying(generator="Answer: caf\xe9 \x9b31m")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     done = run(*call.split(), "--json")
     assert done.exit_code == 0, done.stderr
@@ -291,8 +288,8 @@ def test_commands_print_one_json_object(
     assert set(json.loads(done.stdout)) == keys
 
 
-def test_an_evaluation_in_json_has_its_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch)
+def test_an_evaluation_in_json_has_its_figures(replying: Script) -> None:
+    replying()
     found = json.loads(run("eval", "atlas", "--limit", "3", "--json").stdout)["atlas"]
     assert (found["tries"], found["correct"], found["accuracy"]) == (3, 0, 0.0)
     assert sum(family["tries"] for family in found["families"].values()) == 3
@@ -342,10 +339,10 @@ def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Pa
     assert "generator cut off at max_tokens" in " ".join(shown.split())
 
 
-def test_doctor_names_keys_and_never_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_names_keys_and_never_shows_them(replying: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "SERPER_API_KEY"):
         monkeypatch.setenv(name, SECRET)
-    scripted(monkeypatch)
+    replying()
     with FakeOpenAI(lambda _: "4") as server:
         done = run("doctor", "--model", f"vllm:fake-model@{server.base_url}")
     assert done.exit_code == 1, done.output  # a model that only ever writes "4" is of no use as a planner
@@ -358,8 +355,8 @@ def test_doctor_names_keys_and_never_shows_them(monkeypatch: pytest.MonkeyPatch)
     assert "the endpoint offers fake-model" in shown
 
 
-def test_doctor_fails_when_what_is_needed_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    scripted(monkeypatch, tools=fails("no checkpoint; install again", configuration=True))
+def test_doctor_fails_when_what_is_needed_does(replying: Script) -> None:
+    replying(tools=fails("no checkpoint; install again", configuration=True))
     done = run("doctor", "--model", "vllm:m@http://127.0.0.1:9/v1")
     assert done.exit_code == 1
     shown = " ".join(done.stdout.split())
@@ -369,10 +366,8 @@ def test_doctor_fails_when_what_is_needed_does(monkeypatch: pytest.MonkeyPatch) 
     assert "google_search" not in done.stderr, "it is not needed"
 
 
-def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    scripted(monkeypatch, analyst=fails(DOWN))
+def test_an_evaluation_ends_at_the_first_failure_if_it_is_asked_to(replying: Script, tmp_path: Path) -> None:
+    replying(analyst=fails(DOWN))
     out = tmp_path / "out"
     done = run("eval", "atlas", "--limit", "9", "--concurrency", "1", "--fail-on-error", "--out", str(out))
     assert done.exit_code == 1

@@ -12,18 +12,14 @@ from agentflow.cli.dotenv_file import read_dotenv
 from agentflow.cli.group import FAILED, MISUSED
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.trace import Trace
-from tests.scripted import Scripted
-
-PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: it"
+from tests.scripted import GUESS, Script, Scripted
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scripted:
+def script(scripted: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scripted:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    script = Scripted(planner=PLAN, executor='{"query": "it"}', generator="So it is.\nAnswer: hello")
-    script.install(monkeypatch)
-    return script
+    return scripted(**GUESS, generator="So it is.\nAnswer: hello")
 
 
 def run(*words: str, says: str = "", **environment: str) -> Any:

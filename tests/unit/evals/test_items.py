@@ -23,10 +23,9 @@ from agentflow.tools import python_coder
 from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
 from tests.clock import HOUR, Clock
 from tests.failing import fails
-from tests.scripted import Conversation, Scripted
+from tests.scripted import GUESS, Conversation, Script, Scripted
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
-PLAN = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
 GREETINGS = Benchmark("greetings", "", "", 3, lambda one, answer: decided(answer == one.gold, "exact"), Judging.NEVER)
 
 
@@ -47,13 +46,12 @@ async def run(
     return ended
 
 
-def script(monkeypatch: pytest.MonkeyPatch, **replies: object) -> Scripted:
-    made = Scripted(**{"planner": PLAN, "executor": '{"query": "hello"}', **replies})
-    made.install(monkeypatch)
-    return made
+@pytest.fixture
+def script(scripted: Script) -> Script:
+    return lambda **replies: scripted(**{**GUESS, **replies})
 
 
-async def test_items_run_concurrently_and_never_more_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_items_run_concurrently_and_never_more_than_asked(script: Script) -> None:
     now = most = 0
     three = asyncio.Barrier(3)
 
@@ -66,33 +64,33 @@ async def test_items_run_concurrently_and_never_more_than_asked(monkeypatch: pyt
         return "x"
 
     asked = dataset(12)
-    ended = await run(script(monkeypatch, analyst=analyst), asked, concurrency=3)
+    ended = await run(script(analyst=analyst), asked, concurrency=3)
     assert most == 3
     assert {one.key: one.correct for one in ended} == {item.key: True for item in asked}
     assert len(ended) == 12
 
 
-async def test_a_run_without_a_plan_is_wrong_whatever_its_text_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_without_a_plan_is_wrong_whatever_its_text_holds(script: Script) -> None:
     benchmark = replace(GREETINGS, rule=lambda one, answer: decided(True, "exact"))
-    without_plan = script(monkeypatch, planner="no", verifier="Verdict: continue")
+    without_plan = script(planner="no", verifier="Verdict: continue")
     [found] = await run(without_plan, dataset(1, benchmark=benchmark))
     assert (found.status, found.decision, found.decided_by) == ("no_plan", Decision.INCORRECT, NO_PLAN)
     assert (found.scorable, found.failed) == (False, False)
 
 
-async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_crashed_items_stay_in_the_denominator_as_wrong(script: Script) -> None:
     """The reference divided by the results that it found, so that a crash raised the accuracy."""
 
     def planner(conversation: Conversation) -> str:
         if "question 1\n" in conversation[1].text:
             raise ModelError("connection refused; start the server")
-        return PLAN
+        return GUESS["planner"]
 
     def rule(one: Task, answer: str) -> Score:
         raise ZeroDivisionError("a fault of the rule")
 
     asked = [*dataset(3), *dataset(1, "hard", replace(GREETINGS, name="faulty", rule=rule))]
-    ended = await run(script(monkeypatch, planner=planner), asked)
+    ended = await run(script(planner=planner), asked)
     summary = summarise(ended, len(asked))
     assert (summary.total.number, summary.total.correct, summary.total.accuracy) == (4, 2, 0.5)
     assert summary.failures == {
@@ -105,7 +103,7 @@ async def test_crashed_items_stay_in_the_denominator_as_wrong(monkeypatch: pytes
 
 @pytest.mark.parametrize("failures", [1, 2])
 async def test_a_sandbox_that_fails_is_tried_again_and_then_a_crash(
-    monkeypatch: pytest.MonkeyPatch, failures: int
+    script: Script, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     tries = 0
 
@@ -117,26 +115,24 @@ async def test_a_sandbox_that_fails_is_tried_again_and_then_a_crash(
         return Outcome("hello", "", 0)
 
     monkeypatch.setattr(python_coder, "execute", fails)
-    plan, program = PLAN.replace("base_generator", "python_coder"), '{"code": "print(1)"}'
-    [ended] = await run(script(monkeypatch, planner=plan, executor=program), dataset(1))
+    plan, program = GUESS["planner"].replace("base_generator", "python_coder"), '{"code": "print(1)"}'
+    [ended] = await run(script(planner=plan, executor=program), dataset(1))
     found = (tries, ended.failed, ended.correct, ended.decided_by)
     assert found == ((2, False, True, "exact") if failures == 1 else (2, True, False, CRASH))
 
 
-async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(script: Script) -> None:
     class ThreeCalls(Budget):
         def exceeded(self, usage: Usage) -> str:
             return "enough" if usage.calls >= 3 else ""
 
-    [found] = await run(script(monkeypatch), dataset(1), budget=ThreeCalls())
+    [found] = await run(script(), dataset(1), budget=ThreeCalls())
     assert (found.failed, found.decided_by, found.error) == (True, CRASH, "enough")
     assert 3 <= found.usage.calls < 5
 
 
 @pytest.mark.parametrize(("retries", "tries"), [(0, 1), (2, 3)])
-async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(
-    monkeypatch: pytest.MonkeyPatch, retries: int, tries: int
-) -> None:
+async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(script: Script, retries: int, tries: int) -> None:
     calls = 0
 
     def down(_: Conversation) -> str:
@@ -144,25 +140,25 @@ async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(
         calls += 1
         raise ModelError("connection refused")
 
-    [found] = await run(script(monkeypatch, analyst=down), dataset(1), retries=retries)
+    [found] = await run(script(analyst=down), dataset(1), retries=retries)
     assert (found.failed, calls) == (True, tries)
 
 
-async def test_an_item_has_its_time_and_keeps_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    [ended] = await run(script(monkeypatch, generator=Clock(monkeypatch).hang), dataset(1), seconds=HOUR)
+async def test_an_item_has_its_time_and_keeps_what_it_did(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    [ended] = await run(script(generator=Clock(monkeypatch).hang), dataset(1), seconds=HOUR)
     assert ended.failed
     assert ended.error == "the run took longer than 3600 s"
     assert [turn.tool for turn in ended.turns] == ["base_generator"]
     assert ended.usage.calls == 6
 
 
-async def test_a_judge_that_fails_leaves_the_answer_to_be_judged_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_judge_that_fails_leaves_the_answer_to_be_judged_later(script: Script) -> None:
     def down(question: str, gold: str, answer: str) -> Decision:
         raise ModelError("the judge is down")
 
     rule = replace(GREETINGS, judging=Judging.DECIDES, rule=lambda one, answer: free_text(answer, ["good day"]))
     asked = dataset(2, benchmark=rule)
-    made = script(monkeypatch)
+    made = script()
     ended = await run(made, asked, judge=ScriptedJudge(down))
     assert {one.decision for one in ended} == {Decision.UNDECIDED}
     assert summarise(ended, 2).failures == {"judge failed: the judge is down": 2}
@@ -176,11 +172,11 @@ async def test_a_judge_that_fails_leaves_the_answer_to_be_judged_later(monkeypat
     assert made.calls == []
 
 
-async def test_a_wrong_setting_is_raised_and_gives_up_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wrong_setting_is_raised_and_gives_up_the_rest(script: Script) -> None:
     def analyst(_: Conversation) -> str:
         raise ModelError("no such key", code="no_key", configuration=True)
 
-    made = script(monkeypatch, analyst=analyst)
+    made = script(analyst=analyst)
     with fails(ModelError, "no_key"):
         await run(made, dataset(50), concurrency=2)
     assert len(made.calls) <= 2

@@ -11,7 +11,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.prompts import PLACEHOLDERS, Prompted, check, fill
 from agentflow.nodes import analyst, executor, generator, planner, verifier
-from tests.scripted import Scripted
+from tests.scripted import GUESS, Script, question
 
 DEFAULTS: dict[Prompted, str] = {
     "analyst": analyst.PROMPT,
@@ -53,16 +53,13 @@ def test_what_is_put_in_is_not_read_again(before: str, value: str, after: str) -
 
 
 @pytest.mark.parametrize("module", PLACEHOLDERS)
-async def test_the_module_is_asked_with_the_prompt_of_the_run(
-    module: Prompted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = Scripted(planner="Sub-Goal: x\nTool: base_generator\nContext: y", executor='{"query": "z"}')
-    script.install(monkeypatch)
+async def test_the_module_is_asked_with_the_prompt_of_the_run(module: Prompted, scripted: Script) -> None:
+    script = scripted(**GUESS)
     check(module, DEFAULTS[module])
     # The script knows a module by the beginning of its prompt.
     prompts: dict[Prompted, str] = {module: f"{DEFAULTS[module]}\nBe brief."}
     context = Context(model=script.spec, prompts=prompts)
-    await build_graph().ainvoke({"messages": [("user", "q")]}, context=context)
+    await build_graph().ainvoke(question(), context=context)
 
     asked = {name: {conversation[0].text for conversation in script.asked(name)} for name in PLACEHOLDERS}
     for name, [system] in asked.items():

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from agentflow.graph.agent import build_graph
 from agentflow.graph.context import MODULES, Context
 from agentflow.graph.prompts import PLACEHOLDERS
 from agentflow.graph.server import for_server, graph
 from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import planner, verifier
-from tests.scripted import Scripted
+from tests.scripted import GUESS, Script, echo, question
 
 SCHEMA: dict[str, Any] = graph.get_context_jsonschema() or {}
 FIELDS: dict[str, dict[str, Any]] = SCHEMA["properties"]
@@ -71,10 +72,8 @@ def test_what_cannot_be_is_refused(filled: dict[str, Any], problem: str) -> None
         StudioConfig(**filled)
 
 
-async def test_the_served_graph_reads_the_form_and_takes_a_context_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Scripted(planner="Sub-Goal: x\nTool: base_generator\nContext: y", executor='{"query": "z"}')
-    script.install(monkeypatch)
-    asked = {"messages": [("user", "q")]}
+async def test_the_served_graph_reads_the_form_and_takes_a_context_as_it_is(scripted: Script) -> None:
+    script, asked = scripted(**GUESS), question()
     far: Any = {"planner_model": script.spec, "planner_prompt": f"{planner.PROMPT} Be brief."}
     found = await graph.ainvoke(asked, context=far)
     assert found["answer"] == "hello"
@@ -87,10 +86,7 @@ async def test_the_served_graph_reads_the_form_and_takes_a_context_as_it_is(monk
         await graph.ainvoke(asked, context=refused)
 
 
-def test_any_agent_can_be_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentflow.graph.agent import build_graph
-    from tests.scripted import echo
-
+def test_any_agent_can_be_served() -> None:
     agent = build_graph([echo])
     assert for_server(agent).get_context_jsonschema() == SCHEMA
     assert agent.context_schema is Context

@@ -14,7 +14,7 @@ from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import planner
 from agentflow.tools.external import SpecError
 from tests.failing import fails
-from tests.scripted import Scripted
+from tests.scripted import PLAN, Script, question
 
 EXTERNAL = f"{__name__}:weather"
 KEYED = f"{__name__}:keyed"
@@ -83,9 +83,10 @@ async def test_names_collide_clearly() -> None:
         build_graph([weather.model_copy(update={"name": "a\nb"})])
 
 
-async def test_a_tool_that_vanished_while_a_run_was_paused_is_a_failed_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Scripted(planner="Sub-Goal: x\nTool: weather\nContext: Oslo", executor='{"city": "Oslo"}')
-    script.install(monkeypatch)
+async def test_a_tool_that_vanished_while_a_run_was_paused_is_a_failed_turn(
+    scripted: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = scripted(planner=PLAN.replace("echo", "weather"), executor='{"city": "Oslo"}')
     offered = Toolbox.available_tools
 
     async def only_to_the_planner(self: Toolbox, context: Context) -> toolbox.AvailableTools:
@@ -93,5 +94,5 @@ async def test_a_tool_that_vanished_while_a_run_was_paused_is_a_failed_turn(monk
         return toolbox.AvailableTools() if script.asked("planner") else available
 
     monkeypatch.setattr(Toolbox, "available_tools", only_to_the_planner)
-    state = await build_graph([weather]).ainvoke({"messages": [("user", "q")]}, context=Context(model=script.spec))
+    state = await build_graph([weather]).ainvoke(question(), context=Context(model=script.spec))
     assert state["memory"][0].action.result.output == "weather cannot be used any more"

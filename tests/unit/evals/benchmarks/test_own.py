@@ -18,7 +18,7 @@ from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
 from agentflow.rl.apps import benchmark as training
 from tests.failing import fails
-from tests.scripted import Scripted
+from tests.scripted import GUESS, Scripted
 
 HERE = "tests.unit.evals.benchmarks.test_own"
 
@@ -101,8 +101,7 @@ def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monke
     (tmp_path / "their_bench.py").write_text(f"from {HERE} import QUIZ\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in sys.path if path])
-    plan = "Sub-Goal: say it\nTool: base_generator\nContext: none"
-    Scripted(planner=plan, executor='{"query": "x"}', generator="Answer: 42").install(monkeypatch)
+    Scripted(**GUESS, generator="Answer: 42").install(monkeypatch)
     call = ["eval", "their_bench:QUIZ", "--out", "out"]
     first = CliRunner().invoke(app, call)
     assert first.exit_code == 0, first.output

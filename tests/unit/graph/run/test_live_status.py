@@ -11,14 +11,13 @@ from agentflow.cli import app
 from agentflow.graph.run import live_status
 from agentflow.graph.run.live_status import SUFFIX, LiveStatusFile
 from agentflow.graph.run.trace import Trace
-from tests.scripted import Scripted
+from tests.scripted import GUESS, Script
 
 
 def test_solve_shows_each_module_and_turn_until_the_trace_has_the_trace(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    scripted: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    plan = "Sub-Goal: Say it\nTool: base_generator\nContext: hello"
-    Scripted(planner=plan, executor='{"query": "hello"}').install(monkeypatch)
+    scripted(**GUESS)
     trace, written = tmp_path / "first.jsonl", list[str]()
     show = LiveStatusFile.show
 

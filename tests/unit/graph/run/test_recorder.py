@@ -1,8 +1,9 @@
-"""The calls of a run: complete, in order, each message once, without secrets."""
+"""The calls of a run: complete, in order, each message once; and its line, safe to append. Neither has secrets."""
 
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
-from agentflow.graph.run.trace import Trace, append
+from agentflow.graph.run.trace import Trace, append, cut_off, to_line
 from tests.runs import record
 from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
@@ -65,10 +66,11 @@ def test_a_call_that_fails_is_there_with_its_error(scripted: Script) -> None:
     assert last.prompt
 
 
-def test_a_line_names_its_trace_and_has_no_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_line_names_its_trace_and_has_no_secrets(
+    scripted: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("MY_API_KEY", "very-secret-value")
-    script = Scripted(planner="Sub-Goal: very-secret-value\nTool: echo\nContext: hello")
-    script.install(monkeypatch)
+    script = scripted(planner="Sub-Goal: very-secret-value\nTool: echo\nContext: hello")
     path = tmp_path / "first.jsonl"
     append(path, played(script))
     [line] = calls_file(path).read_bytes().splitlines()
@@ -82,3 +84,37 @@ def test_records_in_memory_have_none() -> None:
     records, one = Records(), record(0)
     records.add(one.model_copy(update={"calls_made": RunCalls(spans=[], messages=[])}))
     assert records.by_key[one.key] == one
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"answer": "a", "status": "answered", "seconds": 1.5},
+        {"status": "failed", "error": "down"},
+        {"status": "answered", "finish_reasons": {"generator": ["stop", "length"]}},
+    ],
+)
+def test_a_line_reads_back_as_the_trace_and_holds_no_more_than_is_known(fields: dict[str, Any]) -> None:
+    trace = Trace(task=Task.from_question("q\nü \x1b"), **fields)
+    assert "\n" not in to_line(trace)
+    assert Trace.model_validate_json(to_line(trace)) == trace
+    assert {"error", "finish_reasons"} & set(trace.model_dump()) == {"error", "finish_reasons"} & set(fields)
+
+
+def test_a_module_whose_last_reply_ended_early_is_cut_off() -> None:
+    assert cut_off({"generator": ["stop", "length"], "planner": ["length", "stop"]}) == ["generator"]
+
+
+def test_secrets_of_the_environment_are_struck_out_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", 'top"secret-value')
+    line = to_line(Trace(task=Task.from_question("q"), answer='It is top"secret-value.', status="answered"))
+    assert Trace.model_validate_json(line).answer == "It is ***."
+
+
+def test_appending_after_a_torn_line_starts_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text('{"torn')
+    trace = Trace(task=Task.from_question("q"), status="answered")
+    append(path, trace)
+    append(path, trace)
+    assert path.read_text() == '{"torn\n' + f"{to_line(trace)}\n" * 2

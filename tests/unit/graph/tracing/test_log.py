@@ -11,7 +11,7 @@ from agentflow import Context, TracingError, build_graph, tracing
 from agentflow.graph.state import InputState
 from agentflow.graph.tracing.log import EVENTS
 from tests.failing import fails
-from tests.scripted import Script, Scripted
+from tests.scripted import GUESS, Script, Scripted
 
 
 def run(script: Scripted) -> None:
@@ -23,10 +23,7 @@ def run(script: Scripted) -> None:
 
 @pytest.fixture
 def script(scripted: Script) -> Scripted:
-    plan = "Sub-Goal: guess\nTool: base_generator\nContext: hello"
-    return scripted(
-        planner=plan, executor='{"query": "x"}', tools="a guess of mine", generator="Answer: an answer of mine"
-    )
+    return scripted(**GUESS, tools="a guess of mine", generator="Answer: an answer of mine")
 
 
 def test_a_line_says_what_happened_when_and_for_whom(
