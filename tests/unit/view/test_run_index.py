@@ -1,15 +1,19 @@
-"""Sources that are found below a folder, and their updates."""
+"""Sources that are found below a folder, their updates, and the groups of a step of training."""
 
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentflow.evals.results_store import store_scores
 from agentflow.graph.run.live_status import LiveStatusFile
 from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.trace import Trace, append
+from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.run.training_log import TrainingLog
+from agentflow.view.groups import groups
 from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import LIVE_SECONDS, Source, Training
@@ -26,6 +30,12 @@ def index(*roots: Path, **options: Any) -> RunIndex:
 
 def only(index: RunIndex) -> Source:
     [source] = index.sources.values()
+    return source
+
+
+def training_of(index: RunIndex) -> Training:
+    source = only(index)
+    assert isinstance(source, Training)
     return source
 
 
@@ -114,8 +124,7 @@ def test_a_training_that_goes_back_to_its_checkpoint_loses_what_came_after(tmp_p
     for step in (1, 2):
         write_step(out, step, [rollout(step, "train", "a", 1.0, turns=[turn()])])
     looking = index(tmp_path)
-    training = only(looking)
-    assert isinstance(training, Training)
+    training = training_of(looking)
     assert training.steps("train") == [1, 2]
     TrainingLog(out).rewind(1)
     looking.refresh()
@@ -144,3 +153,34 @@ def test_a_question_is_seen_while_it_is_answered(tmp_path: Path) -> None:
         assert (running.start and running.start.max_turns, len(running.turns), running.broken) == (7, 1, 0)
     looking.refresh()
     assert looking.sources == {}
+
+
+def test_advantages_are_those_that_were_trained_with(tmp_path: Path) -> None:
+    rollouts = [
+        rollout(1, "train", "a", 1.0, turns=[turn(), turn(2)]).credited([1.0, 0.7]),
+        rollout(1, "train", "a", 0.0).credited([-1.0]),
+        rollout(1, "train", "a", 0.0, status=RolloutStatus.ENDPOINT_FAILED),
+        rollout(1, "train", "b", 1.0).credited([0.0]),
+        rollout(1, "train", "b", 1.0).credited([0.0]),
+    ]
+    write_step(begin(tmp_path / "t", 1, algorithm={"name": "rloo", "penalty": 0.3}), 1, rollouts)
+    training = training_of(index(tmp_path))
+    step = groups(training.of_step(1, "train"), training.settings)
+    a, b = step["groups"]
+    assert [one["advantage"] for one in a["trajectories"]] == pytest.approx([0.85, -1.0, None])
+    assert [list(one["advantages"]) for one in a["trajectories"]] == [[1.0, 0.7], [-1.0], []]
+    assert (a["settled"], b["settled"]) == (False, True)
+    assert (step["credited"], step["penalty"]) == (True, 0.3)
+    assert step["formula"]
+
+
+def test_a_step_that_is_credited_while_it_is_watched_is_read_again(tmp_path: Path) -> None:
+    """The trainer rewrites the file of the step's rollouts."""
+    out = begin(tmp_path / "t", 1, algorithm={"name": "rloo", "penalty": 0.3})
+    write_step(out, 1, [rollout(1, "train", "a", reward, id=f"a/{reward:.0f}") for reward in (1.0, 0.0)])
+    training = training_of(index(tmp_path))
+    TrainingLog(out).credit(1, {"a/1": [1.0], "a/0": [-1.0]})
+    while training.refresh()[1]:
+        pass
+    [group] = groups(training.of_step(1, "train"), training.settings)["groups"]
+    assert [one["advantage"] for one in group["trajectories"]] == [1.0, -1.0]

@@ -1,11 +1,13 @@
-"""Lines of a training on a terminal that is none."""
+"""Lines of a training on a terminal that is none, and the prompt that asks a person to approve a call."""
 
+import signal
 from io import StringIO
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from agentflow.console.approval import ask_for_approval
 from agentflow.console.progress import TrainView, train_text
 
 VALIDATION = {"step": 2, "split": "test", "accuracy": 0.4, "rollouts": 8, "turns": 2.0, "tool_error_rate": 0.1}
@@ -51,3 +53,30 @@ def test_an_alarm_is_told_when_it_begins_and_when_its_cause_changes() -> None:
     assert [line.count("alarm") for line in text.splitlines()].count(1) == 3
     assert text.count("entropy 7") == 2
     assert text.count("length 7") == 1
+
+
+class Terminal(Console):
+    """Keeps the interval of the timer, in seconds, during the prompt."""
+
+    interval = 0.0
+
+    def input(self, *_: Any, **__: Any) -> str:
+        self.interval = signal.getitimer(signal.ITIMER_REAL)[1]
+        return "a"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+def test_an_interrupt_between_the_last_look_and_the_read_is_not_lost() -> None:
+    """The read is interrupted at intervals, and a timer that the program had goes on afterwards."""
+    handler = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    timer = signal.setitimer(signal.ITIMER_REAL, 500, 400)
+    try:
+        out = Terminal(quiet=True)
+        proposal: Any = {"turn": 1, "sub_goal": "", "tool": "base_generator", "arguments": {}, "note": ""}
+        assert ask_for_approval(out, proposal).decision == "approve"
+        assert 0 < out.interval < 1
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == 400
+        assert signal.getsignal(signal.SIGALRM) == signal.SIG_IGN
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
