@@ -1,7 +1,8 @@
 """The traces say what the real graph would: the nodes' parsers read them, the real tools return their results."""
 
-import re
-from collections import Counter
+import random
+import subprocess
+import sys
 from itertools import islice
 
 import pytest
@@ -13,7 +14,9 @@ from agentflow.rl.micro import declining
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Corpus
 from agentflow.tools.result import ErrorClass, ToolResult
-from recipes.micro.traces import FAULTLESS, Conversation, traces
+from recipes.micro import everyday, outside
+from recipes.micro.traces import Conversation, traces
+from tests.pages import ROOT
 
 
 def search(query: str) -> ToolResult:
@@ -51,41 +54,32 @@ def test_the_parsers_read_what_is_learnt(conversations):
                 assert executor.parse(reply, cards[conversation.module.split()[1]]) is not None
 
 
-def chains(conversations: list[Conversation], tool: str) -> Counter[str]:
-    """Return how often planners of arithmetic chains chose `tool`, for single operations and longer chains."""
-    found: Counter[str] = Counter()
-    for conversation in conversations:
-        question = conversation.messages[1][1].partition(" What is the result")[0]
-        if conversation.module == "planner" and re.search(r"Start with \d+, ", question):
-            said = " ".join(content for role, content in conversation.messages if role == "assistant")
-            found["single" if question.count(",") == 1 else "longer"] += tool in said
-    return found
-
-
-def test_the_planner_is_imperfect_on_purpose():
-    rows = list(islice(traces(search, seed=3), 24_000))
-    guesses, programs = (chains(rows, tool) for tool in ("base_generator", "python_coder"))
-    assert guesses["longer"] > programs["longer"]
-    assert guesses["single"] < programs["single"]
-
-
-def test_a_faultless_planner_neither_guesses_nor_invents_tools():
-    rows = [row for row in islice(traces(search, 3, FAULTLESS), 1500) if row.module == "planner"]
-    assert not chains(rows, "base_generator").total()
-    said = [content for row in rows for role, content in row.messages if role == "assistant"]
-    assert all(planner.parse(text, DEFAULT_TOOLS).error is None for text in said)
-
-
-def test_only_those_who_do_not_learn_have_met_the_longest_chains(conversations):
-    longest = Counter(
-        row.module
-        for row in conversations
-        if "Start with" in row.messages[1][1].split("?")[0] and row.messages[1][1].split("?")[0].count(",") == 4
-    )
-    assert longest["verifier"] > 0
-    assert longest["planner"] == 0
-
-
 def test_a_question_outside_atlas_gets_the_plain_reply(conversations):
     answers = [answer_text.parse(c.messages[-1][1]) for c in conversations if c.module == "generator"]
     assert answers.count(declining.REPLY) > 10
+
+
+# ---------------------------------------------------------------- everyday sums
+
+HELD_OUT = ROOT / "benchmarks" / "questions"
+
+
+@pytest.mark.process
+def test_programs_print_the_answers():
+    # In another process: the programs are Python, and only a sandbox runs what comes from a model.
+    problems = [everyday.question(random.Random(seed)) for seed in range(600)]
+    program = "\n".join(problem.steps[0].arguments["code"] for problem in problems)
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert printed.stdout.splitlines() == [problem.answer for problem in problems]
+
+
+def test_no_question_of_the_benchmark_is_in_the_training_data():
+    held_out = {
+        line.partition("\t")[0]
+        for name in ("elementary", "off_topic")
+        for line in (HELD_OUT / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    }
+    assert len(held_out) == 220
+    rng = random.Random("held out")
+    made = {everyday.question(rng).question for _ in range(20_000)} | {outside.question(rng) for _ in range(20_000)}
+    assert not held_out & made
