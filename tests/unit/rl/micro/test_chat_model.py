@@ -1,6 +1,7 @@
 import asyncio
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.planner import PROMPT
 from agentflow.rl.micro import chat_model
 from agentflow.rl.micro.chat_model import EmbeddedChatModel, load
+from agentflow.rl.micro.engine import Engine
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.failing import fails
 from tests.unit.rl.micro import checkpoint
-from tests.unit.rl.micro.waiting import slow
 from tests.waiting import until
 
 CHAT = [SystemMessage("You plan."), HumanMessage("Who leads Marlow?"), AIMessage("Look it up."), HumanMessage("Do.")]
@@ -43,11 +44,6 @@ def test_a_reply_carries_its_exact_ids(model: EmbeddedChatModel, directory: Path
     }
 
 
-async def test_async_replies_equal_synchronous_ones(model: EmbeddedChatModel) -> None:
-    replies = await asyncio.gather(*(model.ainvoke(CHAT) for _ in range(20)))
-    assert {reply.text for reply in replies} == {model.invoke(CHAT).text}
-
-
 def test_arguments_of_a_call_override_the_fields(model: EmbeddedChatModel, directory: Path) -> None:
     assert model.invoke(CHAT, max_tokens=3).usage_metadata["output_tokens"] == 3  # type: ignore[index]
     assert model.bind(seed=5).invoke(CHAT).text != model.invoke(CHAT).text
@@ -57,9 +53,9 @@ def test_arguments_of_a_call_override_the_fields(model: EmbeddedChatModel, direc
     assert stop not in model.invoke(CHAT, stop=[stop]).text
 
 
-async def test_cancelling_the_call_cancels_the_request(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cancelling_the_call_cancels_the_request(directory: Path, slow: Callable[[Engine], None]) -> None:
     model = load(str(directory), Sampling(temperature=1.0, seed=0))
-    slow(model._checkpoint.engine, monkeypatch)
+    slow(model._checkpoint.engine)
     task = asyncio.create_task(model.ainvoke(CHAT))
     await asyncio.to_thread(until, lambda: bool(model._checkpoint.engine._running))
     task.cancel()

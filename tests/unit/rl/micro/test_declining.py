@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from math import exp
 from pathlib import Path
@@ -14,7 +15,6 @@ from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.policy.chat import ROLES
 from agentflow.tools.catalogue import standard_cards
-from tests.unit.rl.micro.waiting import slow
 from tests.waiting import LAST_RESORT, until
 
 UNSURE, SURE = "What is the product of 7 and 6?", "What is 3 times 7?"
@@ -97,11 +97,11 @@ def test_only_a_whole_calculation_of_low_probability_is_declined(
 
 
 def test_cancelling_and_failing_pass_between_the_caller_and_the_engine(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, slow: Callable[[Engine], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer = MicroTokenizer.load(directory)
     engine = Engine(MicroModel.load(directory), tokenizer)
-    slow(engine, monkeypatch)
+    slow(engine)
     request = DecliningEngine(engine, tokenizer).submit([5, 6, 7])
     until(lambda: engine._running)
     drawn = engine._running[0].future

@@ -15,7 +15,6 @@ from agentflow.rl.micro.kv_cache import BLOCK
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.unit.rl.micro import checkpoint
-from tests.unit.rl.micro.waiting import slow
 from tests.waiting import LAST_RESORT, until
 
 Ids = list[int]
@@ -113,12 +112,12 @@ def test_only_what_is_new_in_a_prompt_is_computed(make: Callable[..., Engine]) -
 
 
 def test_a_request_ends_with_the_model_that_it_began_with(
-    make: Callable[..., Engine], directory: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Engine], directory: Path, slow: Callable[[Engine], None]
 ) -> None:
     """Rollouts that are sampled while the trainer computes are under way when new weights come."""
     other = MicroModel(MicroModel.load(directory).config, checkpoint.weights(checkpoint.CONFIG, seed=7))
     engine, begun = make(), threading.Event()
-    slow(engine, monkeypatch)
+    slow(engine)
     prompt = _prompt(8, 40)
     before = _reply(make(), prompt, max_tokens=12)
     running = engine.submit(prompt, max_tokens=12, on_token=lambda token, logprob: begun.set())
@@ -162,15 +161,6 @@ def test_a_stop_string_cuts_the_text_but_not_the_tokens(engine: Engine) -> None:
     assert len(stopped.token_ids) == len(stopped.logprobs) < len(free.token_ids)
 
 
-def test_the_end_token_ends_the_reply(directory: Path) -> None:
-    model, tokenizer = MicroModel.load(directory), MicroTokenizer.load(directory)
-    model.prefill = lambda *_: np.eye(checkpoint.VOCABULARY, dtype=np.float32)[tokenizer.encode("a")[0]]  # type: ignore[method-assign]
-    model.step = lambda *_: np.eye(checkpoint.VOCABULARY, dtype=np.float32)[[tokenizer.end_id]]  # type: ignore[method-assign]
-    completion = _reply(Engine(model, tokenizer), [5])
-    assert (completion.text, completion.finish_reason) == ("a", "stop")
-    assert completion.token_ids == [*tokenizer.encode("a"), tokenizer.end_id]
-
-
 def test_a_reply_ends_where_the_positions_do_and_a_prompt_without_room_is_refused(engine: Engine) -> None:
     completion = _reply(engine, _prompt(8, checkpoint.POSITIONS - 3), max_tokens=50)
     assert (len(completion.token_ids), completion.finish_reason) == (3, "length")
@@ -198,9 +188,9 @@ def test_bad_requests_are_refused_at_once(engine: Engine, prompt: Ids, options: 
         engine.submit(prompt, **options)
 
 
-def test_cancelling_frees_the_slot(make: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelling_frees_the_slot(make: Callable[..., Engine], slow: Callable[[Engine], None]) -> None:
     engine = make(slots=1)
-    slow(engine, monkeypatch)
+    slow(engine)
     endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
     never = engine.submit(_prompt(12, 50))
     waiting = engine.submit(_prompt(11, 5), max_tokens=2)

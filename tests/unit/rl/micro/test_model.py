@@ -1,10 +1,8 @@
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from agentflow.rl.micro.model import MicroConfig, MicroModel
 from tests.unit.rl.micro import checkpoint
@@ -57,41 +55,6 @@ def test_a_checkpoint_that_transformers_saved_is_read(tmp_path: Path) -> None:
     np.testing.assert_allclose(_decoded(MicroModel.load(tmp_path), 300, 310), expected[300:310], rtol=1e-4, atol=1e-4)
 
 
-def test_however_a_prompt_is_cut_the_logits_are_the_same(directory: Path) -> None:
-    model = MicroModel.load(directory)
-    whole = model.prefill(model.new_cache(), 0, IDS.tolist(), 0)
-    for cut in (1, 127, 128, 129, 399):
-        cache = model.new_cache()
-        model.prefill(cache, 0, IDS[:cut].tolist(), 0)
-        np.testing.assert_allclose(model.prefill(cache, 0, IDS[cut:].tolist(), cut), whole, atol=1e-5)
-    np.testing.assert_allclose(_decoded(model, 350, 400)[-1], whole, atol=1e-5)
-
-
-def test_a_batch_of_different_lengths_gives_each_its_own_logits(directory: Path) -> None:
-    model = MicroModel.load(directory)
-    lengths = np.array([5, 300, 127, 128, 260, 1, 129])
-    cache = model.new_cache()
-    for slot, length in enumerate(lengths):
-        model.prefill(cache, slot, IDS[:length].tolist(), 0)
-    logits = model.step(cache, IDS[lengths], lengths)
-    for slot, length in enumerate(lengths):
-        np.testing.assert_allclose(logits[slot], _decoded(model, length, length + 1)[0], atol=1e-5)
-
-
-def test_copied_and_restored_slots_continue_alike(directory: Path) -> None:
-    model = MicroModel.load(directory)
-    cache = model.new_cache()
-    model.prefill(cache, 0, IDS[:200].tolist(), 0)
-    kept = cache.snapshot(0, 200)
-    cache.reserve(3, 200)
-    cache.copy(0, 1, 150)
-    cache.restore(2, kept, 130)
-    model.prefill(cache, 1, IDS[150:200].tolist(), 150)
-    model.prefill(cache, 2, IDS[130:200].tolist(), 130)
-    logits = model.step(cache, np.repeat(IDS[200:201], 3), np.full(3, 200))
-    np.testing.assert_allclose(logits[1:], logits[[0, 0]], atol=1e-5)
-
-
 def test_extreme_activations_do_not_warn(directory: Path) -> None:
     weights = checkpoint.weights(checkpoint.CONFIG)
     weights = {name: tensor * 1000 if "gate" in name else tensor for name, tensor in weights.items()}
@@ -137,11 +100,3 @@ def test_a_missing_key_and_missing_or_misshapen_weights_are_named() -> None:
         MicroModel(config, {name: tensor for name, tensor in weights.items() if name != "model.norm.weight"})
     with pytest.raises(ValueError, match=r"model\.norm\.weight.*\(5,\)"):
         MicroModel(config, {**weights, "model.norm.weight": np.ones(5, np.float32)})
-
-
-def test_half_precision_weights_are_read(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(checkpoint.CONFIG))
-    weights = checkpoint.weights(checkpoint.CONFIG)
-    save_file({name: tensor.astype(np.float16) for name, tensor in weights.items()}, tmp_path / "model.safetensors")
-    model = MicroModel.load(tmp_path)
-    assert model.prefill(model.new_cache(), 0, [5, 6], 0).dtype == np.float32

@@ -29,13 +29,6 @@ def test_the_longest_prefix_is_found_within_the_bound(added: list[list[int]], pr
     assert sequence is None or sequence.tokens.tolist()[:known] == prompt[:known]
 
 
-def test_a_sequence_replaces_those_it_extends() -> None:
-    cache = PrefixCache(100)
-    for tokens in ([1, 2], [1, 3], [1, 2, 4]):
-        cache.add(_sequence(tokens))
-    assert cache.tokens == 5
-
-
 def test_the_least_recently_used_is_dropped() -> None:
     cache = PrefixCache(6)
     cache.add(_sequence([1, 1, 1]))

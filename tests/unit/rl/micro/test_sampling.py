@@ -34,18 +34,3 @@ def test_greedy_takes_the_most_probable_with_its_untempered_logprob() -> None:
     tokens, logprobs = _draws(0.0, 1.0, n=5)
     assert tokens.tolist() == [0] * 5
     np.testing.assert_allclose(logprobs, np.log(0.5), atol=1e-6)
-
-
-def test_an_impossible_token_is_never_drawn() -> None:
-    logits = np.array([[-np.inf, 0.0, -np.inf]] * 200, np.float32)
-    tokens, _ = sample(logits, _samplers(200, 1.0, 1.0))
-    assert set(tokens.tolist()) == {1}
-
-
-def test_rows_do_not_influence_each_other() -> None:
-    rng = np.random.default_rng(0)
-    logits = rng.standard_normal((8, 50)).astype(np.float32)
-    together = sample(logits, _samplers(8, 0.9, 0.9))
-    for row, sampler in enumerate(_samplers(8, 0.9, 0.9)):
-        token, logprob = sample(logits[[row]], [sampler])
-        assert (token[0], logprob[0]) == (together[0][row], together[1][row])
