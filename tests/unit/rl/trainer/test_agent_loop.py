@@ -1,36 +1,21 @@
 """Calls of the policy, as verl's servers get them."""
 
 from types import SimpleNamespace
-from typing import Any
+from unittest.mock import AsyncMock
 
 from agentflow.rl.policy.chat import ChatRequest
 from agentflow.rl.trainer.agent_loop import VerlPolicy
 
 
-class Servers:
-    """verl's servers, which keep the sampling parameters of each call."""
-
-    def __init__(self) -> None:
-        self.seen: list[dict[str, Any]] = []
-
-    async def generate(self, sampling_params: dict[str, Any], **request: Any) -> SimpleNamespace:
-        self.seen.append(sampling_params)
-        return SimpleNamespace(token_ids=[5, 2], log_probs=[-0.5, -0.1], extra_fields={"global_steps": 3})
-
-
-class Format:
-    """Chat format whose replies are all the same."""
-
-    async def read(self, ids: list[int], request: ChatRequest, name: str) -> SimpleNamespace:
-        return SimpleNamespace(text="hi", stopped=False, tool_calls=(), reasoning="", unreadable=False)
-
-
 async def seeds(seed_requests: bool) -> list[int | None]:
     """The seeds of two equal calls of a rollout."""
+    output = SimpleNamespace(token_ids=[5, 2], log_probs=[-0.5, -0.1], extra_fields={"global_steps": 3})
+    read = SimpleNamespace(text="hi", stopped=False, tool_calls=(), reasoning="", unreadable=False)
+    servers = SimpleNamespace(generate=AsyncMock(return_value=output))
     loop = SimpleNamespace(
         config=SimpleNamespace(seed=0),
-        format=Format(),
-        server_manager=Servers(),
+        format=SimpleNamespace(read=AsyncMock(return_value=read)),
+        server_manager=servers,
         tokenizer=SimpleNamespace(eos_token_id=2),
         seed_requests=seed_requests,
         fitted=lambda request: ([1], 8),
@@ -40,7 +25,7 @@ async def seeds(seed_requests: bool) -> list[int | None]:
         reply = await policy(ChatRequest([]))
         assert reply.finish_reason == "stop"
         assert reply.weights_version == 3
-    return [params.get("seed") for params in loop.server_manager.seen]
+    return [call.kwargs["sampling_params"].get("seed") for call in servers.generate.await_args_list]
 
 
 async def test_calls_carry_a_seed_only_where_it_is_asked_for() -> None:

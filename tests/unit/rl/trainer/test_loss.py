@@ -1,6 +1,8 @@
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +16,7 @@ from agentflow.rl.rollout.batch import CallSpan, matters
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from tests.unit.rl.algorithms.rollouts import rollout
+from tests.unit.rl.trainer.tensors import nested
 
 LOW, HIGH, BETA = 0.2, 0.3, 0.04
 
@@ -70,10 +73,6 @@ def reference_loss(batch: list[Rollout]) -> float:
     return -total / len(batch)
 
 
-def nested(rows: list[list[float]]) -> Any:
-    return torch.nested.as_nested_tensor([torch.tensor(row, dtype=torch.float64) for row in rows], layout=torch.jagged)
-
-
 KIND = compose_settings("atlas-cpu", []).actor_rollout_ref.actor.kl_loss_type
 """The presets' kind of KL."""
 
@@ -90,24 +89,30 @@ def actor(beta: float = BETA) -> Any:
     )
 
 
-def single(now: Any, weights: list[float], beta: float = BETA, **columns: list[float]) -> tuple[Any, dict[str, Any]]:
-    """The loss of rows of one token each; `now` [rows] may carry a gradient. Old and reference are `now` by default."""
-    ones = torch.arange(len(now) + 1)
-    found = {
-        "response_mask": [1.0] * len(now),
-        "old_log_probs": now.tolist(),
-        "ref_log_prob": now.tolist(),
-        "advantages": [0.0] * len(now),
-        "token_weights": weights,
-        **columns,
-    }
-    data = TensorDict({name: nested([[value] for value in column]) for name, column in found.items()}, len(now))
-    data["prompts"] = data["responses"] = nested([[1.0]] * len(now))
+def given(now: Sequence[torch.Tensor], columns: dict[str, list[list[float]]]) -> tuple[dict[str, Any], TensorDict]:
+    """What verl gives a loss: the model's output, and the data. `now` [rows][tokens] may carry a gradient."""
+    data = TensorDict({name: nested(rows, torch.float64) for name, rows in columns.items()}, len(now))
+    data["prompts"], data["responses"] = nested([[1.0, 2.0, 3.0]] * len(now)), nested(columns["response_mask"])
     tu.assign_non_tensor(data, dp_size=1)
     # The model's log-probability of a token stands at the token before it.
-    model = torch.nested.nested_tensor_from_jagged(torch.stack([now, torch.zeros_like(now)], 1).flatten(), 2 * ones)
-    loss, metrics = flow_grpo_loss(actor(beta), {"log_probs": model}, data)
+    rows = [torch.cat([row.new_zeros(2), row, row.new_zeros(1)]) for row in now]
+    offsets = torch.tensor([0, *accumulate(map(len, rows))])
+    return {"log_probs": torch.nested.nested_tensor_from_jagged(torch.cat(rows), offsets)}, data
+
+
+def single(
+    now: torch.Tensor, weights: list[float], beta: float = BETA, **columns: list[float]
+) -> tuple[Any, dict[str, Any]]:
+    """The loss of rows of one token each; `now` [rows] may carry a gradient. Old and reference are `now` by default."""
+    known = {"old_log_probs": now.tolist(), "ref_log_prob": now.tolist(), "token_weights": weights}
+    known |= {"response_mask": [1.0] * len(now), "advantages": [0.0] * len(now), **columns}
+    output, data = given(list(now[:, None]), {name: [[value] for value in column] for name, column in known.items()})
+    loss, metrics = flow_grpo_loss(actor(beta), output, data)
     return loss, {name: metric.aggregate() for name, metric in metrics.items()}
+
+
+GAP = {"response_mask": 0.0, "old_log_probs": -9.0, "ref_log_prob": -9.0, "advantages": 0.0, "token_weights": 0.0}
+"""What stands between the turns of a row."""
 
 
 def loss_of(batch: list[Rollout], rows: list[list[tuple[int, int]]], padding: int = 0) -> float:
@@ -115,32 +120,22 @@ def loss_of(batch: list[Rollout], rows: list[list[tuple[int, int]]], padding: in
     credit = FlowGRPO().credit(
         [rollout(one.reward, group=one.group, lengths=[len(turn.now) for turn in one.turns]) for one in batch]
     )
-    columns: dict[str, list[list[float]]] = {
-        name: [] for name in ("response_mask", "old_log_probs", "ref_log_prob", "advantages", "token_weights", "now")
-    }
+    columns: dict[str, list[list[float]]] = {name: [] for name in (*GAP, "now")}
     for row in rows:
-        for column in columns.values():
-            column.append([])
+        made: dict[str, list[float]] = {name: [] for name in columns}
         for position, (i, t) in enumerate(row):
-            turn, gap = batch[i].turns[t], 2 if position else 0
-            size = len(turn.now)
-            columns["response_mask"][-1] += [0] * gap + [1] * size
-            columns["old_log_probs"][-1] += [-9.0] * gap + turn.old
-            columns["ref_log_prob"][-1] += [-9.0] * gap + turn.reference
-            columns["advantages"][-1] += [0.0] * gap + [credit[i][t].advantage] * size
-            columns["token_weights"][-1] += [0.0] * gap + [credit[i][t].weight] * size
-            columns["now"][-1] += [-7.0] * gap + turn.now
-    for _ in range(padding):
+            turn, own = batch[i].turns[t], credit[i][t]
+            values = {"now": turn.now, "old_log_probs": turn.old, "ref_log_prob": turn.reference}
+            for name, value in (("response_mask", 1.0), ("advantages", own.advantage), ("token_weights", own.weight)):
+                values[name] = [value] * len(turn.now)
+            for name, found in made.items():
+                found += [GAP.get(name, -7.0)] * (2 if position else 0) + values[name]
         for name, column in columns.items():
-            column.append([0.0] if name != "now" else [-3.0])
-    now = columns.pop("now")
-    prompts = [[1.0, 2.0, 3.0] for _ in now]
-    # The model's log-probability of a token stands at the token before it.
-    model = nested([[0.0, 0.0, *values, 0.0] for values in now])
-    data = TensorDict({name: nested(column) for name, column in columns.items()}, batch_size=len(now))
-    data["prompts"], data["responses"] = nested(prompts), nested(now)
-    tu.assign_non_tensor(data, dp_size=1)
-    loss, metrics = flow_grpo_loss(actor(), {"log_probs": model}, data)
+            column.append(made[name])
+    for name, column in columns.items():
+        column += [[-3.0 if name == "now" else 0.0]] * padding
+    now = [torch.tensor(row, dtype=torch.float64) for row in columns.pop("now")]
+    loss, metrics = flow_grpo_loss(actor(), *given(now, columns))
     assert set(metrics) == {"objective", "clip_fraction", "kl"}
     return float(loss)
 
@@ -219,14 +214,8 @@ def test_the_supervised_gradient_is_that_of_the_cross_entropy_of_the_tokens_to_i
         "advantages": imitated.tolist(),
         "token_weights": (imitated / 4).tolist(),
     }
-    data = TensorDict({name: nested(rows) for name, rows in columns.items()}, batch_size=2)
-    data["prompts"], data["responses"] = nested([[1.0]] * 2), nested(tokens.tolist())
-    tu.assign_non_tensor(data, dp_size=1)
     now = logits.log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    # The model's log-probability of a token stands at the token before it.
-    rows = torch.cat([now, torch.zeros(2, 1, dtype=torch.float64)], 1).flatten()
-    model = torch.nested.nested_tensor_from_jagged(rows, torch.tensor([0, 7, 14]))
-    loss, metrics = supervised_loss(actor(), {"log_probs": model}, data)
+    loss, metrics = supervised_loss(actor(), *given(list(now), columns))
     chosen = imitated.bool()
     expected = torch.nn.functional.cross_entropy(logits[chosen], tokens[chosen])
     assert metrics["nll"].aggregate() == pytest.approx(expected.item())

@@ -1,17 +1,17 @@
 """A LoRA run's checkpoint, from the shards of its ranks to the weights that it trained."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+from torch.distributed.tensor import DTensor, Shard, init_device_mesh
 
 from agentflow.rl.run.export import LORA_META
-from agentflow.rl.trainer.merge import Merger, adapter_of, merged, whole
+from agentflow.rl.trainer.merge import Merger, adapter_of, merged
+from tests.unit.rl.trainer.tensors import tiny
 
 PEFT = "base_model.model.model.layers.0.mlp"
 
@@ -30,14 +30,9 @@ def state() -> dict[str, torch.Tensor]:
 
 
 def test_it_is_what_peft_merges() -> None:
-    peft, transformers = pytest.importorskip("peft"), pytest.importorskip("transformers")
-    config = transformers.Qwen2Config(
-        vocab_size=20, hidden_size=8, intermediate_size=12, num_hidden_layers=2, num_attention_heads=2
-    )
-    adapted = peft.get_peft_model(
-        transformers.Qwen2ForCausalLM(config),
-        peft.LoraConfig(r=3, lora_alpha=5, target_modules="all-linear", init_lora_weights=False),
-    )
+    peft = pytest.importorskip("peft")
+    adapter = peft.LoraConfig(r=3, lora_alpha=5, target_modules="all-linear", init_lora_weights=False)
+    adapted = peft.get_peft_model(tiny(20), adapter)
     found = merged({name: tensor.clone() for name, tensor in adapted.state_dict().items()}, 5 / 3)
     theirs = adapted.merge_and_unload().state_dict()
     assert set(found) == set(theirs)
@@ -52,19 +47,8 @@ def test_an_adapter_that_is_not_understood_is_refused(state: dict[str, torch.Ten
 
 
 @pytest.fixture
-def mesh(tmp_path: Path) -> Iterator[torch.distributed.device_mesh.DeviceMesh]:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    yield init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
-    torch.distributed.destroy_process_group()
-
-
-@pytest.mark.parametrize("dim", [0, 1])
-def test_shards_are_put_together_along_their_dimension(mesh: object, dim: int) -> None:
-    parts = [torch.rand(3, 3), torch.rand(3, 3)]
-    shards = [DTensor.from_local(part, mesh, [Shard(dim)]) for part in parts]
-    assert torch.equal(whole("w", shards), torch.cat(parts, dim))
-    copies = [DTensor.from_local(parts[0], mesh, [Replicate()])] * 2
-    assert torch.equal(whole("w", copies), parts[0])
+def mesh(one_rank: None) -> torch.distributed.device_mesh.DeviceMesh:
+    return init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
 
 
 def test_a_checkpoint_of_two_ranks_keeps_its_precision_and_its_adapter(

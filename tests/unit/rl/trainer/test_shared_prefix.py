@@ -10,21 +10,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import TensorDict
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2ForCausalLM
 from verl.utils.tensordict_utils import assign_non_tensor
 from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.config import FSDPEngineConfig
 from verl.workers.utils.padding import no_padding_2_padding
 
 from agentflow.rl.trainer.shared_prefix import (
-    PADDING,
-    SHORTEST,
     SharedPrefixEngine,
-    batches,
-    families,
     forward,
     logit_positions,
 )
+from tests.unit.rl.trainer.tensors import nested, tiny
 
 VOCABULARY = 50
 
@@ -33,17 +30,7 @@ Rows = list[list[int]]
 
 @pytest.fixture(scope="module")
 def model() -> Qwen2ForCausalLM:
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        attn_implementation="sdpa",
-    )
-    return Qwen2ForCausalLM(config)
+    return tiny(VOCABULARY)
 
 
 def rows_of(seed: int) -> Rows:
@@ -59,10 +46,6 @@ def rows_of(seed: int) -> Rows:
     rows += [rows[0], rows[0][:-1] or rows[0]]
     rng.shuffle(rows)
     return rows
-
-
-def nested(rows: Rows) -> torch.Tensor:
-    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
 
 
 def packed(rows: Rows) -> dict[str, Any]:
@@ -101,30 +84,6 @@ def test_the_logits_before_every_token_in_the_loss_are_kept(masks: list[tuple[in
     # Of a row without a prompt, the first token is never drawn.
     expected = [[*([False] * prompt + mask)[1:], False] for prompt, mask in masks]
     assert keep.tolist() == [each for row in expected for each in row]
-
-
-@given(seed=st.integers(0))
-def test_families_share_what_they_say_and_save_tokens(seed: int) -> None:
-    rows = rows_of(seed)
-    found = list(families(rows))
-    assert sorted(row for family in found for row in family.rows) == list(range(len(rows)))
-    computed = 0
-    for family in found:
-        shared = {tuple(rows[row][: family.prefix]) for row in family.rows}
-        assert len(shared) == 1
-        assert all(len(rows[row]) > family.prefix for row in family.rows)
-        assert len(family.rows) == 1 or family.prefix >= SHORTEST
-        computed += family.prefix + sum(len(rows[row]) - family.prefix for row in family.rows)
-    assert computed <= sum(map(len, rows))
-
-
-@given(lengths=st.lists(st.integers(1, 2000), min_size=1, max_size=40))
-def test_batches_hold_every_row_and_little_padding(lengths: list[int]) -> None:
-    found = list(batches(dict(enumerate(lengths))))
-    assert sorted(row for batch in found for row in batch) == list(range(len(lengths)))
-    for batch in found:
-        own = [lengths[row] for row in batch]
-        assert len(own) * max(own) <= PADDING * sum(own)
 
 
 def test_the_prefix_of_a_group_is_computed_once(model: Qwen2ForCausalLM) -> None:

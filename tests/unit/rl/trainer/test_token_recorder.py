@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -17,6 +16,7 @@ from agentflow.rl.settings import compose_settings
 from agentflow.rl.trainer import token_recorder
 from agentflow.rl.trainer.token_recorder import TokenInspector, chosen, token_row
 from tests.trainings import last_tokens
+from tests.unit.rl.trainer.tensors import nested
 
 PROMPT, RESPONSE = [7, 8, 9], [1, 2, 3, 4]
 ROW = {
@@ -31,10 +31,6 @@ CREDIT = [CallSpan(0, 2, 0.5, 0.1), CallSpan(3, 1, -0.5, 0.2)]
 LOGPROBS = [-1.0, -2.0, 0.0, -3.0]
 
 
-def nested(*rows: list[float]) -> Any:
-    return torch.nested.as_nested_tensor([torch.tensor(row) for row in rows], layout=torch.jagged)
-
-
 class Workers:
     """An actor on two ranks, by which the token at place p of a row has the log-probability -id/10, less `learnt`."""
 
@@ -47,7 +43,7 @@ class Workers:
         self.asked.append(len(data))
         rows = [row.tolist() for row in data["input_ids"].unbind()]
         moved = [[-id / 10 - self.learnt for id in (*row[1:], 0)] for row in rows]
-        return TensorDict({"log_probs": nested(*moved)}, batch_size=len(rows))
+        return TensorDict({"log_probs": nested(moved)}, batch_size=len(rows))
 
 
 class Tokenizer:
@@ -66,10 +62,10 @@ def looking(tmp_path: Path, *settings: str) -> tuple[TokenInspector, Workers, Tr
 def chose(found: TokenInspector, monkeypatch: pytest.MonkeyPatch) -> None:
     """Takes a group of two rollouts, the second of which is left out."""
     fields = {
-        "prompts": nested(PROMPT, PROMPT),
-        "responses": nested(RESPONSE, RESPONSE),
-        "response_mask": nested([1, 1, 0, 1], [0, 0, 0, 0]),
-        "rollout_log_probs": nested(LOGPROBS, LOGPROBS),
+        "prompts": nested([PROMPT, PROMPT]),
+        "responses": nested([RESPONSE, RESPONSE]),
+        "response_mask": nested([[1, 1, 0, 1], [0, 0, 0, 0]]),
+        "rollout_log_probs": nested([LOGPROBS, LOGPROBS]),
     }
     monkeypatch.setattr(token_recorder, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
     rows = {"q_0_0": ROW, "q_1_0": {**ROW, "status": "timed_out", "mismatch": None}}
@@ -80,7 +76,7 @@ def chose(found: TokenInspector, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, workers, log = looking(tmp_path)
     chose(found, monkeypatch)
-    found.before_update(["q_0_0"], nested(LOGPROBS), torch.tensor([[1, 0, 0, 1]]))
+    found.before_update(["q_0_0"], nested([LOGPROBS]), torch.tensor([[1, 0, 0, 1]]))
     workers.learnt = 0.5
     measured = found.after_update(log, 3)
     assert measured == {"drift": pytest.approx((0.9 + 2.6) / 2), "logprob_change": pytest.approx(0.5)}
@@ -113,7 +109,7 @@ def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
 ) -> None:
     found, workers, log = looking(tmp_path, "algorithm.rollout_correction.bypass_mode=false")
     chose(found, monkeypatch)
-    found.before_update(["q_0_0", "pad_0_0"], nested([-1.1, -2.1, 0.0, -3.1], [0.0]), torch.ones(2, 4))
+    found.before_update(["q_0_0", "pad_0_0"], nested([[-1.1, -2.1, 0.0, -3.1], [0.0]]), torch.ones(2, 4))
     assert workers.asked == []
     found.after_update(log, 1)
     step = last_tokens(log)
@@ -124,7 +120,7 @@ def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
 def test_without_it_nothing_is_asked_and_nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, workers, log = looking(tmp_path, "token_groups=0")
     chose(found, monkeypatch)
-    found.before_update(["q_0_0"], nested(LOGPROBS), torch.ones(1, 4))
+    found.before_update(["q_0_0"], nested([LOGPROBS]), torch.ones(1, 4))
     found.after_update(log, 1)
     assert (workers.asked, last_tokens(log)) == ([], None)
 
