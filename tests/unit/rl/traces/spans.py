@@ -1,7 +1,6 @@
-"""OTLP JSON for tests: single spans, and what our exporter sends, as a collector's file exporter writes it."""
+"""OTLP JSON and rows of chat for tests."""
 
 import json
-from base64 import b64decode
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -51,26 +50,3 @@ def rows(path: Path) -> list[Any]:
 def write(path: Path, lines: Iterable[Any]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
-
-
-def exported(bodies: Iterable[bytes]) -> list[Json]:
-    """The requests that an exporter sent, in OTLP JSON, whose ids are hexadecimal."""
-    from google.protobuf.json_format import MessageToDict
-    from google.protobuf.message import DecodeError
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-    found = []
-    for body in bodies:
-        try:
-            made = MessageToDict(ExportTraceServiceRequest.FromString(body))
-        except DecodeError:  # metrics
-            continue
-        for one in spans_of(made):
-            one |= {name: b64decode(one[name]).hex() for name in ("traceId", "spanId", "parentSpanId") if name in one}
-        found.append(made)
-    return found
-
-
-def spans_of(made: Json) -> list[Json]:
-    """The spans of a request."""
-    return [one for of in made["resourceSpans"] for scope in of["scopeSpans"] for one in scope.get("spans", ())]

@@ -1,8 +1,5 @@
 """Conversion of several runs of a question: the rows written, their order, and bad input on the command line."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,19 +77,3 @@ def test_the_command(tmp_path: Path, line: Json, code: int) -> None:
     assert len(done.stderr.splitlines()) == bool(code)
     assert [one["answer"] for one in rows(tmp_path / "out" / "tasks.jsonl")] == ["x"] * (not code)
     assert "chat.jsonl, line 2" in done.stdout, "what was dropped"
-
-
-@pytest.mark.process
-def test_it_needs_neither_torch_nor_the_extras(tmp_path: Path) -> None:
-    source = write(tmp_path / "chat.jsonl", [asked("A?", "x", score=1)])
-    program = """
-import sys
-from pathlib import Path
-from agentflow.rl.traces.convert import convert
-convert(Path(sys.argv[1]), Path(sys.argv[2]))
-print(*(name.partition(".")[0] for name in sys.modules))
-"""
-    command = [sys.executable, "-c", program, str(source), str(tmp_path / "out")]
-    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert not {*loaded} & {"torch", "transformers", "verl", "ray", "omegaconf", "pyarrow"}
-    assert json.loads((tmp_path / "out" / "tasks.jsonl").read_text())["answer"] == "x"

@@ -183,14 +183,6 @@ def test_scores_of_chat_rows(tmp_path: Path, score: Json, reward: float | None) 
     assert chat_episode(tmp_path, asked("How?", "So.", **score)).reward == reward
 
 
-def test_what_was_said_before_is_the_input(tmp_path: Path) -> None:
-    row = {"messages": [["system", "Be kind."], ["user", "Hi"], ["assistant", "Hello"], ["user", "Who?"]]}
-    found = chat_episode(tmp_path, row)
-    assert (found.question, found.answer, found.calls) == ("Who?", "", [])
-    assert found.inputs is not None
-    assert [message["role"] for message in found.inputs["messages"]] == ["user", "assistant", "user"]
-
-
 def test_every_bad_line_is_counted_with_its_number(tmp_path: Path) -> None:
     good = json.dumps(asked("How?", "So.", score=1))
     deep = "[" * 200_000
