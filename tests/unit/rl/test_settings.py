@@ -28,55 +28,26 @@ def test_every_preset_is_complete_and_says_how_to_start_it(preset: str) -> None:
     assert written["flow"]["algorithm"]["name"] == config.flow.algorithm.name
 
 
-def test_settings_reach_verl() -> None:
-    config = compose_settings("atlas-cpu", ["lr=0.5", "rollouts=3", "kl=0.25", "clip_high=0.4", "seed=7", "out=here"])
+def test_settings_reach_verl_the_app_and_the_algorithm() -> None:
+    ours = ["lr=0.5", "rollouts=3", "kl=0.25", "clip_high=0.4", "seed=7", "out=here", "algorithm=rloo"]
+    theirs = ["actor_rollout_ref.actor.entropy_coeff=0.01", "options.max_turns=3", "options.nodes=[planner,verifier]"]
+    config = compose_settings("atlas-cpu", [*ours, *theirs])
     actor = config.actor_rollout_ref.actor
-    assert (actor.optim.lr, actor.kl_loss_coef, actor.clip_ratio_high) == (0.5, 0.25, 0.4)
+    assert (actor.optim.lr, actor.kl_loss_coef, actor.clip_ratio_high, actor.entropy_coeff) == (0.5, 0.25, 0.4, 0.01)
     assert (config.actor_rollout_ref.rollout.n, config.data.seed) == (3, 7)
     assert config.trainer.default_local_dir == "here/checkpoints"
-
-
-def test_an_app_may_have_any_option() -> None:
-    config = compose_settings("atlas-cpu", ["options.max_turns=3", "options.nodes=[planner,verifier]"])
     assert config.options == {"max_turns": 3, "nodes": ["planner", "verifier"]}
+    assert TrainingSettings.of(config).flow.algorithm.name == "rloo"
     assert compose_settings("qwen2.5-7b", ["options.test=held_out.jsonl"]).options.test == "held_out.jsonl"
 
 
-def test_verls_own_keys_and_the_algorithm_can_be_set() -> None:
-    config = compose_settings("atlas-cpu", ["actor_rollout_ref.actor.entropy_coeff=0.01", "algorithm=rloo"])
-    assert config.actor_rollout_ref.actor.entropy_coeff == 0.01
-    assert TrainingSettings.of(config).flow.algorithm.name == "rloo"
+WRONG = (Path(__file__).parent / "cases/settings.txt").read_text().splitlines()
+"""Overrides, the code of their error, and what its line names."""
 
 
-@pytest.mark.parametrize(
-    ("overrides", "code", "named"),
-    [
-        ("flow.update=1", "refused", "'flow.updates'"),
-        ("actor_rollout_ref.rollout.nme=vllm", "refused", "'actor_rollout_ref.rollout.name'"),
-        ("actor_rollout_ref.rollout.limit_images=2", "refused", "+actor_rollout_ref.rollout.limit_images=2"),
-        ("actor_rollout_ref.model.override_config.x=2", "refused", "+actor_rollout_ref.model.override_config.x=2"),
-        (
-            "actor_rollout_ref.rollout.engine_kwargs.vllm.x=2",
-            "refused",
-            "+actor_rollout_ref.rollout.engine_kwargs.vllm",
-        ),
-        ("algorithm=reinforce", "unknown_algorithm", "flow-grpo, "),
-        ("algorithm=gepa", "unknown_algorithm", "agentflow prompts"),
-        ("algorithm=gigpo", "unknown_algorithm", "flow-grpo, "),
-        ("flow.algorithm.clip=1", "bad_value", "flow.algorithm.clip=1"),
-        ("flow.algorithm.penalty=-1", "bad_value", "flow.algorithm.penalty=-1"),
-        ("steps", "bad_override", "'steps'"),
-        ("rollouts=1", "bad_value", "rollouts=1"),
-        ("rollouts=0 algorithm=sft", "bad_value", "rollouts=0"),
-        ("flow.algorithm.teacher=embedded", "bad_value", "flow.algorithm.teacher=embedded"),
-        ("algorithm=sft flow.algorithm.accept=0", "bad_value", "flow.algorithm.accept=0"),
-        ("flow.objective=gspo", "refused", "flow.objective"),
-        ("questions=9 train_tasks=8", "too_few_tasks", "train_tasks=8"),
-        ("app=planner", "bad_value", "app=planner"),
-        ("start=???", "missing_setting", "start"),
-    ],
-)
-def test_wrong_settings_are_one_clear_line(overrides: str, code: str, named: str) -> None:
+@pytest.mark.parametrize("line", WRONG)
+def test_wrong_settings_are_one_clear_line(line: str) -> None:
+    overrides, code, named = line.split(" | ")
     with fails(SettingsError, code, named):
         TrainingSettings.of(compose_settings("atlas-cpu", overrides.split()))
 

@@ -5,9 +5,9 @@ earns 1, a turn that does not costs 1, and a run of three turns is rewarded at i
 parameter each, so that the true gradient is a derivative of two numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import product
-from math import exp, prod
+from math import log, prod
 
 import numpy as np
 import pytest
@@ -20,74 +20,66 @@ from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
 GROUP = 3
 LONGEST = 3
-THETA = (-1.0, -1.0)
+THETA = np.array([-1.0, -1.0])
 """Logits of continuing, and of success."""
 
+Turns = tuple[bool, ...]
+"""A trajectory: whether each turn went well; it stopped after the last."""
 
-class Path:
-    """One trajectory: whether each turn went well; it stopped after the last."""
-
-    def __init__(self, turns: tuple[bool, ...]) -> None:
-        self.turns = turns
-        self.earned = [1.0 if well else -1.0 for well in turns]
-        self.reward = (0.0, -1.4, -1.4, 0.1)[len(turns)]
-
-    def goes_on(self, turn: int) -> bool | None:
-        """True if the run continued after `turn`; None if it could not."""
-        return None if turn == LONGEST - 1 else turn < len(self.turns) - 1
-
-    def probability(self, theta: Sequence[float]) -> float:
-        on, well = sigmoid(theta[0]), sigmoid(theta[1])
-        return prod(well if good else 1 - well for good in self.turns) * prod(
-            on if goes else 1 - on for goes in map(self.goes_on, range(len(self.turns))) if goes is not None
-        )
-
-    def score(self, turn: int, theta: Sequence[float]) -> Floats:
-        """The derivative of the log-probability of what was done in `turn`."""
-        goes = self.goes_on(turn)
-        return np.array(
-            [0.0 if goes is None else goes - sigmoid(theta[0]), float(self.turns[turn]) - sigmoid(theta[1])]
-        )
+ALL: list[Turns] = [turns for length in range(1, LONGEST + 1) for turns in product((True, False), repeat=length)]
+REWARDS = (0.0, -1.4, -1.4, 0.1)
+"""Of a whole trajectory, by its turns."""
 
 
-def sigmoid(x: float) -> float:
-    return 1 / (1 + exp(-x))
+def earned(turns: Turns) -> list[float]:
+    return [1.0 if well else -1.0 for well in turns]
 
 
-PATHS = [Path(turns) for length in range(1, LONGEST + 1) for turns in product((True, False), repeat=length)]
+def chance(turns: Turns, turn: int, theta: Floats) -> float:
+    """The probability of what was done in `turn`."""
+    on, well = 1 / (1 + np.exp(-theta))
+    goes = 1.0 if turn == LONGEST - 1 else on if turn < len(turns) - 1 else 1 - on
+    return float(goes * (well if turns[turn] else 1 - well))
 
 
-def true_gradient() -> Floats:
-    """Gradient of the expected sum of rewards, by central differences."""
+def probability(turns: Turns, theta: Floats) -> float:
+    return prod(chance(turns, turn, theta) for turn in range(len(turns)))
 
-    def value(theta: Sequence[float]) -> float:
-        return sum(path.probability(theta) * (path.reward + sum(path.earned)) for path in PATHS)
 
-    step, base = 1e-5, np.array(THETA)
-    return np.array([(value(base + step * one) - value(base - step * one)) / (2 * step) for one in np.eye(2)])
+def gradient(value: Callable[[Floats], float]) -> Floats:
+    """By central differences."""
+    step = 1e-5
+    return np.array([(value(THETA + step * one) - value(THETA - step * one)) / (2 * step) for one in np.eye(2)])
 
 
 def expected(name: str) -> tuple[Floats, Floats]:
     """The mean and variance of an algorithm's estimate over all groups."""
     mean, square = np.zeros(2), np.zeros(2)
-    for group in product(PATHS, repeat=GROUP):
-        rollouts = [rollout(path.reward, lengths=[1] * len(path.turns), turn_rewards=path.earned) for path in group]
+    scores = {
+        (turns, turn): gradient(lambda theta, turns=turns, turn=turn: log(chance(turns, turn, theta)))  # type: ignore[misc]
+        for turns in ALL
+        for turn in range(len(turns))
+    }
+    for group in product(ALL, repeat=GROUP):
+        rollouts = [rollout(REWARDS[len(one)], lengths=[1] * len(one), turn_rewards=earned(one)) for one in group]
         found = algorithm_of({"name": name}).advantages(rollouts)
         gains = [
-            advantage * path.score(turn, THETA)
-            for path, own in zip(group, found, strict=True)
+            advantage * scores[turns, turn]
+            for turns, own in zip(group, found, strict=True)
             for turn, advantage in enumerate(own)
         ]
-        probability = prod(path.probability(THETA) for path in group)
-        mean += probability * sum(gains) / GROUP
-        square += probability * (sum(gains) / GROUP) ** 2
+        weight = prod(probability(turns, THETA) for turns in group)
+        mean += weight * sum(gains) / GROUP
+        square += weight * (sum(gains) / GROUP) ** 2
     return mean, square - mean**2
 
 
 def test_it_is_unbiased_where_the_policy_decides_when_to_stop() -> None:
     """And varies less than credit by trajectory."""
     (mean, variance), (own_mean, own_variance) = expected("rloo"), expected("turn")
-    assert own_mean == pytest.approx(true_gradient(), abs=1e-6)
+    returns = {turns: REWARDS[len(turns)] + sum(earned(turns)) for turns in ALL}
+    true = gradient(lambda theta: sum(probability(turns, theta) * value for turns, value in returns.items()))
+    assert own_mean == pytest.approx(true, abs=1e-6)
     assert mean == pytest.approx(own_mean, abs=1e-6)
     assert own_variance.sum() < 0.8 * variance.sum()
 

@@ -12,6 +12,7 @@ from agentflow.rl.apps.agent import compare, inputs, read_tasks
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
 from agentflow.rl.policy.node_paths import fits, learns
+from tests.graphs import Server, rollout
 
 GRAPH = "examples.help_desk:build"
 
@@ -94,3 +95,11 @@ def test_patterns_of_paths(pattern: str, path: str, fit: bool) -> None:
     assert learns(path.split("/"), [pattern]) == fit
     assert learns(path.split("/"), [])
     assert not learns((), [])
+
+
+@pytest.mark.parametrize(("tool", "family"), [("calculator", "sum"), ("search", "word")])
+async def test_the_example_rewards_the_right_tool_and_nothing_else(tool: str, family: str) -> None:
+    app = load_app("examples.help_desk:app")
+    for task in app.tasks("train", 20):
+        for said, reward in ((tool, float(task.family == family)), ("base_generator", 0.0)):
+            assert (await rollout(app, Server(f"Tool: {said}"), task=task)).reward == reward

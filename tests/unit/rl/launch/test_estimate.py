@@ -58,13 +58,6 @@ def test_every_preset_fits_its_gpus(preset: str) -> None:
     assert found.kv_tokens / found.gpus > 4 * (config.prompt_tokens + config.response_tokens)
 
 
-def test_packing_saves_tokens() -> None:
-    packed, apart = (estimate(compose_settings("qwen2.5-7b", [f"flow.pack_turns={one}"])) for one in ("true", "false"))
-    prompts = (1200, 1200 + 150 + 500, 1200 + 2 * (150 + 500))
-    assert apart.tokens == packed.unpacked == apart.unpacked == 256 * sum(prompt + 150 for prompt in prompts)
-    assert packed.tokens == 256 * (prompts[-1] + 150)
-
-
 @pytest.mark.parametrize("preset", GPU)
 def test_the_page_has_the_figures_of_every_preset(preset: str) -> None:
     page = (ROOT / "docs" / "how-to" / "train-gpus.md").read_text(encoding="utf-8").splitlines()

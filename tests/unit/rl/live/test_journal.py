@@ -36,13 +36,6 @@ def test_a_journal_is_read_again_without_a_torn_line(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_two_servers_cannot_share_a_folder(tmp_path: Path) -> None:
-    with_lock = Journal(tmp_path / "decisions.jsonl", VersionDecision)
-    with pytest.raises(JournalError, match="another server"):
-        Journal(tmp_path / "decisions.jsonl", VersionDecision)
-    with_lock.close()
-
-
 @pytest.mark.parametrize("line", [b"{}\n", b"what?\n", b'{"version": 1, "outcome": "won", "reason": ""}\n'])
 def test_a_line_of_another_kind_is_refused(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "decisions.jsonl").write_bytes(line)

@@ -128,15 +128,6 @@ async def test_a_version_that_is_worse_on_held_out_tasks_or_on_trial_answers_not
     assert server.versions.current == current  # the next version may be on trial already
 
 
-def test_how_long_it_has_done_the_same_is_known(server: Server) -> None:
-    """Nothing distinguished a stalled training from one that had just started."""
-    began = server.learner.since
-    server.learner.doing = "waiting for scored answers"
-    assert server.learner.since == began
-    server.learner.doing = "training version 1"
-    assert server.learner.since > began
-
-
 async def test_a_training_that_fails_is_recorded_and_the_next_batch_is_waited_for(server: Server) -> None:
     server.learner.fails = "nothing can be learnt"
     async with server.learning():

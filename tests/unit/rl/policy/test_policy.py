@@ -1,13 +1,11 @@
 """The policy as a chat model, and in the place of a graph's own."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolCall, ToolMessage
 from langchain_core.tools import tool
@@ -22,6 +20,7 @@ from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.policy import Policy, PolicyMisused, serving, stand_in
 from agentflow.rl.rollout.calls import TokenCollector
 from tests.graphs import Server, chain
+from tests.unit.rl.ways import WAYS
 
 
 class Sum(BaseModel):
@@ -79,15 +78,6 @@ async def test_outside_of_training_the_fallback_answers() -> None:
     assert (await asyncio.to_thread(model.invoke, "hello")).text == "Answer: unknown\nVerdict: stop"
 
 
-async def test_two_rollouts_at_once_have_each_their_own_server() -> None:
-    async def one(name: str) -> str:
-        with serving(Server(name)):
-            await asyncio.sleep(0)
-            return str((await Policy().ainvoke("q")).text)
-
-    assert await asyncio.gather(one("a"), one("b")) == ["a", "b"]
-
-
 @pytest.mark.parametrize("form", [add, add.func, Sum, {"name": "Sum", "description": "A sum.", "input_schema": {}}])  # type: ignore[attr-defined]
 @pytest.mark.parametrize(("choice", "asked"), [(None, "auto"), ("any", "required"), ("required", "required")])
 async def test_tools_of_every_form_are_offered(form: Any, choice: str | None, asked: str) -> None:
@@ -127,53 +117,19 @@ async def test_what_it_cannot_read_ends_the_rollout(given: Any, options: dict[st
     assert served.misused
 
 
-def by_thread(model: ChatOpenAI) -> str:
-    found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(str(model.invoke("q").text)))
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-async def invoked(model: ChatOpenAI) -> str:
-    return str((await model.ainvoke("q")).text)
-
-
-async def streamed(model: ChatOpenAI) -> str:
-    return "".join([str(chunk.text) async for chunk in model.astream("q")])
-
-
-async def batched(model: ChatOpenAI) -> str:
-    return str((await model.abatch(["q"]))[0].text)
-
-
-async def generated(model: ChatOpenAI) -> str:
-    return (await model.agenerate([[HumanMessage("q")]])).generations[0][0].text
-
-
-BLOCKING: dict[str, Callable[[ChatOpenAI], str]] = {
-    "invoke": lambda model: str(model.invoke("q").text),
-    "stream": lambda model: "".join(str(chunk.text) for chunk in model.stream("q")),
-    "thread": by_thread,
-}
-AWAITED = {"ainvoke": invoked, "astream": streamed, "abatch": batched, "agenerate": generated}
-
-
-@pytest.mark.parametrize("how", [*BLOCKING, *AWAITED])
-async def test_it_answers_for_the_model_of_a_node_that_learns(how: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+async def test_it_answers_for_the_model_of_a_node_that_learns(way: str) -> None:
     """The model is neither changed nor asked, however it is called."""
     model, server = outside(max_tokens=5), Server("fine")
 
-    async def awaits(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [AIMessage(await AWAITED[how](model))]}
-
-    def blocks(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [AIMessage(BLOCKING[how](model))]}
+    async def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(await WAYS[way](model, "q"))]}
 
     with recording(server, "node") as (collector, config):
-        state = await graph(blocks if how in BLOCKING else awaits).ainvoke(QUESTION, config)
+        state = await graph(node).ainvoke(QUESTION, config)
     assert state["messages"][-1].text == "fine"
-    assert [call.node for call in collector.calls] == ["node"]
+    assert {call.node for call in collector.calls} == {"node"}
+    assert len(collector.calls) == len(server.requests) == (2 if way == "abatch" else 1)
     assert server.requests[0].sampling.max_tokens == 5
 
 
@@ -189,21 +145,6 @@ async def test_other_nodes_ask_their_own_model() -> None:
         assert (await other.ainvoke("judge")).text == "itself"
     assert state["messages"][-1].text == "itself"
     assert (server.requests, collector.calls, dict(collector.model_calls)) == ([], [], {"node": 1})
-
-
-async def test_callbacks_of_a_nodes_own_hide_nothing() -> None:
-    seen: list[str] = []
-
-    class Own(BaseCallbackHandler):
-        def on_llm_end(self, *args: Any, **kwargs: Any) -> None:
-            seen.append("end")
-
-    async def node(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [await outside().ainvoke("q", config={"callbacks": [Own()]})]}
-
-    with recording(Server("fine"), "node") as (collector, config):
-        await graph(node).ainvoke(QUESTION, config)
-    assert (len(collector.calls), seen) == (1, ["end"])
 
 
 async def test_parallel_calls_of_one_node_are_told_apart() -> None:

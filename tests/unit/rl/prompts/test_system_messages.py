@@ -16,6 +16,7 @@ from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.policy import no_policy, serving, stand_in
 from agentflow.rl.prompts.feedback import CallLog
 from tests.graphs import chain
+from tests.unit.rl.ways import WAYS
 
 
 class Recording(GenericFakeChatModel):
@@ -49,22 +50,10 @@ async def played(graph: Graph, changes: dict[str, tuple[str, str]]) -> CallLog:
 ASKED = [SystemMessage("Old."), ("user", "hello"), SystemMessage("Other.")]
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream", "batch", "callbacks"])
+@pytest.mark.parametrize("way", WAYS)
 async def test_each_way_to_call_a_model(model: Recording, way: str) -> None:
     async def node(state: MessagesState) -> dict[str, Any]:
-        match way:
-            case "invoke":
-                await asyncio.to_thread(model.invoke, ASKED)
-            case "ainvoke":
-                await model.ainvoke(ASKED)
-            case "stream":
-                await asyncio.to_thread(lambda: list(model.stream(ASKED)))
-            case "astream":
-                assert [part async for part in model.astream(ASKED)]
-            case "batch":
-                await model.abatch([ASKED, ASKED])
-            case _:
-                await model.ainvoke(ASKED, {"callbacks": []})
+        await WAYS[way](model, ASKED)
         return {}
 
     log = await played(graph_of(node), {"answer": ("Old.", "New.")})

@@ -42,17 +42,6 @@ def test_rollouts_that_are_left_out_are_absent_and_change_nothing() -> None:
     assert [calls[0][2] for calls in found.values()] == pytest.approx([0.707, -0.707], abs=1e-3)
 
 
-def test_by_turn_a_call_has_the_return_from_it_on() -> None:
-    """The first has a reward of 1 for its first turn, which is none of its second turn's."""
-    rows = {"q_0_0": row([2, 2], earned=[1.0, 0.0]), "q_1_0": row([2], earned=[0, 0]), "q_1_1": row([2], first=1)}
-    found = credit(rows, {"q_0_0": 0.0, "q_1_0": 1.0, "q_1_1": 1.0}, "turn")
-    assert {key: [span.advantage for span in spans] for key, spans in found.items()} == {
-        "q_0_0": [0.0, -1.0],
-        "q_1_0": [0.0],
-        "q_1_1": [1.0],
-    }
-
-
 def test_advantages_are_told_by_rollout_whatever_its_rows() -> None:
     rows = {
         "q_0_0": row([2]) | {"name": "q/0"},

@@ -1,5 +1,3 @@
-from itertools import takewhile
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,38 +52,6 @@ def trajectories(draw: st.DrawFn) -> list[Call]:
 
 def tokens(row: TrainingSample) -> list[int]:
     return [*row.prompt_ids, *row.response_ids]
-
-
-def shared(first: list[int], second: list[int]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
-
-
-@given(trajectories(), st.integers(0, 20))
-def test_every_break_has_the_reason_that_holds(calls: list[Call], limit: int) -> None:
-    for row in pack(calls, limit=limit):
-        begun = row.calls[0]
-        before = pack([one for one in calls if one.turn < begun.turn], limit=limit)
-        assert (row.mismatch is None) == (not before)
-        if row.mismatch is None:
-            continue
-        mismatch, prompt = row.mismatch, begun.prompt_ids.tolist()
-        if mismatch.reason == Reason.OFF:
-            assert limit == 0
-            continue
-        most = max(shared(tokens(one), prompt) for one in before)
-        nearest = [one for one in before if shared(tokens(one), prompt) == mismatch.position == most]
-        nearest = [one for one in nearest if len(tokens(one)) == mismatch.length]
-        assert nearest
-        if mismatch.reason == Reason.FULL:
-            assert mismatch.position == mismatch.length
-            wholes = [len(prompt) - len(one.prompt_ids) + len(begun.response_ids) for one in nearest]
-            assert any(whole > limit for whole in wholes)
-            continue
-        at, found = mismatch.position, prompt[mismatch.position : mismatch.position + 1] or [None]
-        assert [mismatch.found] == found
-        assert mismatch.expected in {tokens(one)[at] for one in nearest}
-        sampled = {at >= len(one.prompt_ids) and one.mask[at - len(one.prompt_ids)] == 1 for one in nearest}
-        assert (mismatch.reason == Reason.REPLY) in sampled
 
 
 def grown(first: list[int], turns: list[tuple[list[int], list[int]]]) -> list[tuple[list[int], list[int]]]:

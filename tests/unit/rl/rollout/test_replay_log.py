@@ -23,7 +23,7 @@ from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import Policy
 from agentflow.rl.rollout.replay_log import Entry, ReplayLog, ReplayLogs, ReplayMismatch, as_answer, as_reply, replaying
-from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run, run_recorded
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run_recorded
 from agentflow.tools.run import run_tool
 from tests.graphs import TASK, trainable
 from tests.waiting import LAST_RESORT
@@ -156,15 +156,6 @@ async def test_a_model_that_did_not_answer_is_all_that_a_second_try_asks() -> No
     assert world.asked == {"policy": 2, "model": 2, "tool": 2}
     assert (await rollout(world, replay_log, tries=2)).status == RolloutStatus.OK
     assert world.asked == CALLS
-
-
-async def test_without_a_log_models_are_asked_each_time() -> None:
-    world = World()
-    with replaying(ReplayLog("1/0", keep=lambda told: None)):
-        pass
-    for _ in range(2):
-        await run(world.app(), world.graph(), TASK, world.policy, id="r", seconds=10)
-    assert world.asked["model"] == 2 * TURNS
 
 
 def test_a_reply_keeps_its_ids_and_takes_few_bytes() -> None:

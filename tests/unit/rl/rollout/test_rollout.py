@@ -62,13 +62,6 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls_and_their_times_wi
     assert RolloutTrace.model_validate_json(line).spans == record.spans
 
 
-@pytest.mark.parametrize("nodes", [("outer",), ("answer",), ("outer", "answer")])
-async def test_a_graph_that_is_a_node_is_trained_by_its_name_or_its_nodes(nodes: tuple[str, ...]) -> None:
-    trajectory = await rollout(app(graph=chain(Sum, outer=chain(Sum, answer=asks)), nodes=nodes))
-    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0)
-    assert [call.node for call in trajectory.calls] == ["outer/answer"]
-
-
 @pytest.mark.parametrize("hangs", ["tool", "policy"])
 async def test_what_hangs_ends_its_rollout(hangs: str) -> None:
     """A blocking call cannot be taken back from its thread, but nobody waits for it any more."""
@@ -264,17 +257,6 @@ async def test_a_call_that_cannot_be_served_ends_the_rollout(
     trajectory = await rollout(app(node))
     assert trajectory.status == RolloutStatus.CRASHED
     assert named in trajectory.trace.error
-
-
-async def test_rollouts_share_no_memory() -> None:
-    """The reference kept one memory per worker, so that a rollout read its sibling's results (its bug T1)."""
-    trained, server = app(), Server()
-    await asyncio.gather(*(rollout(trained, server) for _ in range(8)))
-    assert [[one["content"] for one in request.messages] for request in server.requests] == [[TASK.question]] * 8
-
-
-def test_apps_by_name() -> None:
-    assert load_app("agentflow.rl.apps.planner:atlas", max_turns=2).nodes == ["planner"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.rl.run.alarm import MAX_EXACT_DRIFT, REMEDIES, Cause, alarm
-from agentflow.rl.run.training_log import TrainingLog
-from tests.trainings import begin, rollout, write_step
 
 WELL: dict[str, float] = {
     "reward": 0.5,
@@ -109,12 +107,3 @@ def test_engines_in_single_precision_agree_to_more_digits() -> None:
     raised = alarm(lines, MAX_EXACT_DRIFT)
     assert raised
     assert raised.cause == Cause.MISMATCH
-
-
-def test_the_line_of_a_step_has_its_alarm(tmp_path: Any) -> None:
-    out = begin(tmp_path, 3)
-    log = TrainingLog(out)
-    for step, change in enumerate((0.1, 0.9, 0.1), start=1):
-        write_step(out, step, [rollout(step, "train", "t", 1.0)], logprob_change=change)
-    causes = [line.get("alarm", {}).get("cause") for line in log.lines()]
-    assert causes == [None, Cause.LEARNING_RATE, None]
