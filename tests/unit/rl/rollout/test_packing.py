@@ -22,6 +22,7 @@ def test_a_prompt_that_grows_is_one_row() -> None:
     ("prompt", "limit", "expected"),
     [
         ([1, 2, 3, 7], 100, PrefixMismatch(Reason.REPLY, 3, 4, expected=4, found=7)),
+        ([1, 2, 7], 100, PrefixMismatch(Reason.REPLY, 2, 4, expected=3, found=7)),
         ([1, 9, 3, 4, 5], 100, PrefixMismatch(Reason.PROMPT, 1, 4, expected=2, found=9)),
         ([1, 2, 3], 100, PrefixMismatch(Reason.REPLY, 3, 4, expected=4)),
         ([1], 100, PrefixMismatch(Reason.PROMPT, 1, 4, expected=2)),

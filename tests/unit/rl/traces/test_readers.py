@@ -61,6 +61,13 @@ def test_a_trace_without_an_agent_is_one_run(tmp_path: Path) -> None:
     assert (found.question, found.answer, found.reward, len(found.calls)) == ("One?", "Zwei", None, 2)
 
 
+def test_an_inner_agent_that_is_no_node_of_ours_is_in_the_path(tmp_path: Path) -> None:
+    helper = span("b", "invoke_agent helper", parent="a", **AGENT | {"gen_ai__agent__name": "helper"})
+    spans = [span("a", "invoke_agent travel", **AGENT), helper, chat_span("c", "Find it", "Found", parent="b")]
+    [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(*spans)]))
+    assert [call.node for call in found.calls] == ["helper"]
+
+
 def test_tool_calls_of_spans(tmp_path: Path) -> None:
     call = {"type": "tool_call", "id": "1", "name": "add", "arguments": {"a": 1}}
     response = {"type": "tool_call_response", "id": "1", "response": "2"}
