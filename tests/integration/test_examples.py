@@ -1,7 +1,6 @@
 """The examples of embedding, run as they stand, with the embedded model."""
 
 import asyncio
-import inspect
 import os
 import subprocess
 import sys
@@ -56,9 +55,3 @@ def test_an_example_is_a_program() -> None:
 
 def test_every_example_is_run() -> None:
     assert {path.stem for path in (HOME / "examples").glob("*.py")} == set(PRINTED) | ELSEWHERE
-
-
-def test_a_tool_and_a_node_of_ones_own_take_less_than_ten_lines() -> None:
-    tool, node = import_module("examples.custom_tool"), import_module("examples.custom_node")
-    for function in (tool.wikipedia_search.func, node.verifier):
-        assert len(inspect.getsource(function).splitlines()) < 10

@@ -166,6 +166,8 @@ def test_what_a_model_wrote_stays_text(page: Seen) -> None:
         page.press("ArrowRight")
         page.has(0, NO_MARKUP)
     page.shows(".messages", "<script>")
+    page.shows("h1", "</script><script>")
+    assert page.page.evaluate("document.documentElement.scrollWidth") == 1200
     assert page.page.title().split(" · ")[0] == "Trace 100"
 
 
@@ -202,15 +204,8 @@ def test_a_training_is_a_report_too(browser: Any, tmp_path: Path) -> None:
         page.shows("figure", "Reward and held-out accuracy")
         page.shows("section[aria-label='Before and after']", "Step 0: 25.0 % right")
         page.finds("12 traces, 7 correct")
-        page.click("button", "The same questions side by side")
-        page.shows(".filter.gained", "3 gained")
-        page.has(2, ".columns section")
-        page.page.go_back()
         page.click("button", "Show the trajectories")
-        page.shows(".advantage", "+0.87")
         page.click("link", "its tokens")
         page.shows("h1", HOSTILE)
         page.has(20, ".t")
         page.has(0, NO_MARKUP)
-        page.click("link", "turn by turn")
-        page.shows(".said", "Step 1")

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from pytest_httpserver import HTTPServer
-from typer.testing import CliRunner
 
 from agentflow import Context, build_graph, tracing
-from agentflow.cli import app
 from agentflow.graph.state import InputState
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI
@@ -116,23 +114,6 @@ def test_content_is_sent_where_it_is_asked_for(script: Scripted, monkeypatch: py
     assert call.attributes["gen_ai.tool.call.result"] == "a guess of mine"
 
 
-def test_each_of_many_runs_at_once_is_a_trace_of_its_own(script: Scripted) -> None:
-    async def all_at_once() -> None:
-        await asyncio.gather(*(ask(script.spec, thread_id=str(number)) for number in range(32)))
-
-    with Receiver() as receiver:
-        with tracing(f"otel:{receiver.url}"):
-            asyncio.run(all_at_once())
-        receiver.wait_for("invoke_agent agentflow", SECONDS)
-    roots = [span for span in receiver.spans if not span.parent]
-    assert len({root.trace for root in roots}) == len(roots) == 32
-    for root in roots:
-        own = [span for span in receiver.spans if span.trace == root.trace]
-        [conversation] = {span.attributes["gen_ai.conversation.id"] for span in own}
-        assert conversation == root.attributes["gen_ai.conversation.id"]
-        assert len(tree(own)) == len(own) == 13
-
-
 @pytest.mark.parametrize("by", ["metadata", "environment", "current span"])
 def test_a_caller_s_trace_goes_on(by: str, script: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     from opentelemetry.sdk.trace import TracerProvider
@@ -188,20 +169,6 @@ def test_langsmith_gets_the_runs_of_a_project(
     names = [run["name"] for run in langsmith.runs]
     assert names.count("AgentFlow") == 1
     assert {"planner", "base_generator"} <= set(names)
-
-
-def test_usage_is_a_table_of_modules(script: Scripted) -> None:
-    with FakeOpenAI(lambda body: "Sub-Goal: x\nTool: base_generator\nVerdict: stop\nAnswer: 4") as server:
-        spec = f"vllm:any@{server.base_url}"
-        done = CliRunner().invoke(
-            app, ["solve", "q", "--model", spec, "--max-turns", "1", "--usage", "--price", "any=1000000/2000000"]
-        )
-    assert done.exit_code == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()]
-    assert ["module", "model", "calls", "read", "written", "dollars"] in rows
-    assert ["planner", "any", "1", "1", "1", "3.000000"] in rows
-    [total] = [row for row in rows if row[:1] == ["all"]]
-    assert float(total[-1]) == 3 * int(total[1])
 
 
 def test_the_served_graph_is_traced_as_the_environment_says(tmp_path: Path) -> None:

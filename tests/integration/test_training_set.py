@@ -82,12 +82,6 @@ def test_a_second_build_takes_the_same_revisions_and_downloads_nothing(small: Hu
     assert (tmp_path / "data" / "train.parquet").read_bytes() == first
 
 
-def test_a_damaged_file_is_refused(small: Hub, tmp_path: Path) -> None:
-    small.files["made/nq"]["nq/train.jsonl"] = questions(2)
-    with fails(TrainingSetError, "damaged_file", "nq/train.jsonl"):
-        made(small, tmp_path / "data")
-
-
 @pytest.mark.parametrize(
     ("file", "answers", "rows", "code", "named"),
     [
@@ -125,11 +119,3 @@ def test_the_command_builds_the_papers_182190_questions(httpserver: HTTPServer, 
     assert done.returncode == 0, done.stderr
     assert "182,190 questions are in" in done.stdout
     assert parquet.read_metadata(tmp_path / "data" / "train.parquet").num_rows == 182_190
-
-
-def test_without_a_network_the_command_says_what_to_do(tmp_path: Path) -> None:
-    done = command(tmp_path, "http://127.0.0.1:9")
-    assert done.returncode == 1
-    assert "the hub is out of reach" in done.stderr
-    assert "HF_ENDPOINT" in done.stderr
-    assert "Traceback" not in done.stderr
