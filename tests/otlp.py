@@ -9,7 +9,6 @@ from typing import Any
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 
 @dataclass(frozen=True)
@@ -20,8 +19,6 @@ class Span:
     parent: str
     """"" for a root."""
     attributes: dict[str, Any]
-    failed: bool
-    message: str
     service: str
 
 
@@ -85,8 +82,6 @@ def _spans(request: ExportTraceServiceRequest) -> list[Span]:
             id=span.span_id.hex(),
             parent=span.parent_span_id.hex(),
             attributes={pair.key: _value(pair.value) for pair in span.attributes},
-            failed=span.status.code == Status.STATUS_CODE_ERROR,
-            message=span.status.message,
             service=next(_value(one.value) for one in of.resource.attributes if one.key == "service.name"),
         )
         for of in request.resource_spans

@@ -30,7 +30,6 @@ import agentflow
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
 from agentflow.graph.agent import graph
-from agentflow.version import __version__
 from tests.fake_openai import FakeOpenAI
 from tests.pages import DOCS, PAGES, ROOT, Block, blocks, commands, name, program, prose, simple_commands
 from tests.waiting import LAST_RESORT
@@ -286,19 +285,6 @@ def test_what_is_claimed_names_a_test_each(page: str) -> None:
 def test_the_picture_has_the_nodes_of_the_graph() -> None:
     nodes = re.findall(r'class="node[^"]*"[^>]*>(\w+)<', (DOCS / "graph.svg").read_text())
     assert sorted(nodes) == sorted(node for node in graph.nodes if not node.startswith("__"))
-
-
-def test_badges_and_citation_have_the_versions_of_the_package() -> None:
-    badges = {}
-    for badge in (DOCS / "badges").iterdir():
-        label, value = re.findall(r">([^<>]+)</text>", badge.read_text())
-        badges[label] = value
-    pythons = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d", line)]
-    assert badges["Python"].split(" | ") == pythons
-    assert badges["licence"] == PROJECT["license"]
-    assert any(line.startswith(f"langgraph>={badges['LangGraph']},") for line in PROJECT["dependencies"])
-    assert any(line.startswith(f"verl=={badges['verl']};") for line in EXTRAS["train"])
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
 
 
 def test_make_run_asks_what_the_model_never_saw() -> None:

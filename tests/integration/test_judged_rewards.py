@@ -6,10 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agentflow.rl.apps.benchmark import benchmark
-from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.rollout.rollout import RolloutStatus, run
 from tests.fake_openai import FakeOpenAI
@@ -57,13 +55,3 @@ async def test_three_judge_calls_in_ten_fail_and_none_of_them_is_a_zero(tmp_path
     assert rewards == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
     assert asked == 9, "an answer that is literally one of the accepted ones needs no judge"
     assert all("401" in found.trace.error for found in trajectories if found.status == RolloutStatus.ENDPOINT_FAILED)
-
-
-@pytest.mark.parametrize("content", [None, "no json\n", '{"question": "q"}\n'])
-def test_a_file_that_cannot_be_used(content: str | None, tmp_path: Path) -> None:
-    path = tmp_path / "train.jsonl"
-    if content is not None:
-        path.write_text(content)
-    trainable = benchmark(str(path), test=str(path), judge="atlas-oracle", frozen="atlas-oracle")
-    with pytest.raises(AppError):
-        trainable.tasks("train", 3)

@@ -1,8 +1,8 @@
 """Traces over the wire: the data that a collector and LangSmith receive, and failures if nothing listens."""
 
 import asyncio
-import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,23 +136,14 @@ def test_a_caller_s_trace_goes_on(by: str, script: Scripted, monkeypatch: pytest
     assert (root.trace, root.parent) == (trace, span)
 
 
-def test_a_collector_that_is_down_costs_a_line_and_a_moment(
-    script: Scripted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "3600")  # what the exporter would wait for by itself
-    with caplog.at_level(logging.WARNING, "agentflow"), tracing(f"otel:{NOBODY}"):
-        asyncio.run(ask(script.spec))
-    [line] = [record.getMessage() for record in caplog.records if record.name.startswith("agentflow")]
-    assert line == f"13 spans were lost: no collector took them at {NOBODY}; is it running?"
-
-
-def test_the_command_line_ends_in_order_without_a_collector() -> None:
+def test_a_collector_that_is_down_costs_a_line_and_a_moment() -> None:
     command = [sys.executable, "-m", "agentflow", "solve", "How many feet are 3 yards?", "--model", "atlas-oracle"]
-    done = subprocess.run([*command, "--tracing", f"otel:{NOBODY}"], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "3600"}  # what the exporter would wait for by itself
+    command += ["--tracing", f"otel:{NOBODY}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Answer: 9" in done.stdout
-    [line] = done.stderr.splitlines()
-    assert "spans were lost" in line
+    assert re.fullmatch(rf"\d+ spans were lost: no collector took them at {NOBODY}; is it running\?\n", done.stderr)
 
 
 def test_langsmith_gets_the_runs_of_a_project(

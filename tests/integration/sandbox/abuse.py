@@ -22,6 +22,8 @@ def attempt(what, *arguments, **named):
 """
 
 PROGRAMS = programs(Path(__file__).parent / "cases/abuse.txt")
+SEEN = {name: code.partition("\n")[0].removeprefix("#> ") for name, code in PROGRAMS.items() if code.startswith("#> ")}
+"""What the judge sees of a program without a sandbox; it is in the program's first line."""
 
 
 def program(name: str, planted: dict[str, str]) -> str:

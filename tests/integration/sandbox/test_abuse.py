@@ -17,7 +17,7 @@ import pytest
 from agentflow.tools.sandbox import confine, plain_subprocess, tiers
 from agentflow.tools.sandbox.limits import Outcome
 from tests.integration.sandbox import judge
-from tests.integration.sandbox.abuse import PROGRAMS, program
+from tests.integration.sandbox.abuse import PROGRAMS, SEEN, program
 from tests.integration.sandbox.judge import LIMITS, Watch, World
 from tests.sandboxes import TIERS, close_all, new_processes, run, server
 from tests.waiting import LAST_RESORT
@@ -89,39 +89,7 @@ def test_the_kernel_limits_the_folder_where_it_can(tier: str, tmp_path: Path) ->
     assert [int(number) for number in said.split()] == [LIMITS.disk_bytes, LIMITS.files + 2]
 
 
-@pytest.mark.parametrize(
-    ("name", "success"),
-    [
-        ("read a secret file", "read the secret"),
-        ("read a secret file through a symbolic link", "read the secret"),
-        ("read the environment of another process", "read the secret"),
-        ("read the environment of every process", "read the secret"),
-        ("numpy reads a file", "read the secret"),
-        ("sympy runs a command", "files"),
-        ("write a file of the host", "content"),
-        ("create a file of the host", "files"),
-        ("mode of a file of the host", "metadata"),
-        ("attributes of a file of the host", "metadata"),
-        ("TCP over IPv4", "reached TCP4"),
-        ("TCP over IPv6", "reached TCP6"),
-        ("UDP", "reached UDP"),
-        ("a Unix socket", "reached UNIX"),
-        ("an abstract Unix socket", "reached ABSTRACT"),
-        ("datagrams from one of a pair", "reached DGRAM"),
-        ("datagrams from one of a pair, by a message", "reached DGRAM"),
-        ("fork", "escaped"),
-        ("fork twice, away from the session", "left processes"),
-        ("exec of a file of its own", "escaped"),
-        ("kill the host", "signalled the host"),
-        ("kill another process", "canary"),
-        ("priority of another process", "priority"),
-        ("processors of another process", "processors"),
-        ("limits of another process", "limits"),
-        ("memfd", "escaped"),
-        ("large pipes", "escaped"),
-        ("write where all may", "left"),
-    ],
-)
+@pytest.mark.parametrize(("name", "success"), SEEN.items())
 def test_the_judge_sees_what_succeeds_without_a_sandbox(
     name: str, success: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.tools.sandbox import tiers
-from agentflow.tools.sandbox.execute import execute, sandbox_level
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.plain_subprocess import follow, run
 from tests.sandboxes import is_alive
@@ -119,15 +117,6 @@ async def cancelled_as_it_runs(code: str, folder: Path) -> str:
     await until_async(lambda: mark.exists() and mark.read_text())
     cancelled.set()
     return (await task).stopped
-
-
-async def test_the_operator_may_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from agentflow.tools.sandbox import execute as execution
-
-    monkeypatch.setattr(execution, "_sandbox", execution._Sandbox())
-    monkeypatch.setenv(tiers.VARIABLE, "subprocess")
-    assert (await execute("print(1)", Limits())).tier == "subprocess"
-    assert sandbox_level() == "subprocess: resource limits and an empty environment, NO isolation of files or network"
 
 
 def test_what_is_printed_at_the_very_end_is_read(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from langgraph_sdk.client import LangGraphClient
 
 from agentflow.evals.atlas.families import Problem
 from tests.integration.server.conftest import CONTEXT, Server
-from tests.waiting import LAST_RESORT
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
@@ -84,10 +83,3 @@ async def test_a2a_asks_a_question(server: Server, client: LangGraphClient, ques
     [ask] = await client.assistants.search(graph_id="ask", limit=1)
     reply = await send(server, ask["assistant_id"], {"kind": "data", "data": {"question": question.question}})
     assert said(reply) == question.answer
-
-
-async def test_a2a_agents_say_what_they_do(server: Server, assistant: str) -> None:
-    async with httpx.AsyncClient(timeout=LAST_RESORT) as http:
-        card = (await http.get(f"{server.url}/.well-known/agent-card.json", params={"assistant_id": assistant})).json()
-    assert card["name"] == "AgentFlow"
-    assert "tools" in card["description"]

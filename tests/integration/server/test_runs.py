@@ -26,15 +26,6 @@ async def new_thread(client: LangGraphClient) -> str:
     return str((await client.threads.create())["thread_id"])
 
 
-async def test_a_client_sees_the_progress(client: LangGraphClient, question: Problem) -> None:
-    found = await custom(client, None, asked(question), context=CONTEXT)
-    turns = len(question.steps)
-    planned = [event for event in found if event["type"] == "planned"]
-    assert [event["turn"] for event in planned] == [*range(1, turns + 1)]
-    assert [event["tool"] for event in found if event["type"] == "tool_called"] == [s.tool for s in question.steps]
-    assert found[-1] == {"type": "answer", "turn": turns, "answer": question.answer, "status": "answered"}
-
-
 async def test_a_conversation(client: LangGraphClient, question: Problem) -> None:
     """Chat mode: a person's message in, calls and the agent's message out, and a second question starts afresh."""
     thread = await new_thread(client)
