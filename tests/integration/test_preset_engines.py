@@ -10,9 +10,10 @@ import pytest
 pytest.importorskip("verl")
 
 from tests.chat_templates import needs_templates
+from tests.integration.training import trains
 from tests.qwen import GPU_PRESETS, tiny_model
 
-pytestmark = [pytest.mark.slow, needs_templates]
+pytestmark = [*trains, needs_templates]
 
 
 @pytest.mark.parametrize("preset", GPU_PRESETS)

@@ -22,7 +22,7 @@ from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import unpacked
 from tests.chat_templates import needs_templates
 from tests.fake_openai import FakeOpenAI
-from tests.integration.training import lines, rollouts
+from tests.integration.training import lines, rollouts, trains
 from tests.ports import free_port
 from tests.qwen import GPU_PRESETS, teach_to_plan, tiny_model
 from tests.waiting import until
@@ -30,8 +30,7 @@ from tests.waiting import until
 pytest.importorskip("verl")
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
+    *trains,
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed; make test-presets installs it"),
     needs_templates,
 ]

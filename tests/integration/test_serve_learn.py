@@ -21,9 +21,10 @@ pytest.importorskip("verl", reason="the extra train is not installed")
 from agentflow.rl.apps.planner import tasks
 from agentflow.rl.run.checkpoints import BEST, FOLDER
 from tests.integration.test_serve import is_up
+from tests.integration.training import trains
 from tests.waiting import LAST_RESORT, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = trains
 
 LEARNING = [
     *("--batch", "2", "--trial", "8", "--share", "0.5", "--set", "steps=1", "--set", "rollouts=4"),

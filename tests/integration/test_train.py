@@ -9,15 +9,16 @@ import pytest
 
 from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.grpo import GRPO
+from agentflow.rl.micro.chat_model import TRAINED
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
-from agentflow.rl.run.export import Checked, check, export
-from tests.integration.training import lines, rollouts, train
+from agentflow.rl.run.export import Checked, Recorded, _log_probs, check, export
+from tests.integration.training import lines, replayed, rollouts, train, trains
 
 pytest.importorskip("verl")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = trains
 
 
 @pytest.fixture(scope="module")
@@ -100,14 +101,11 @@ def test_the_same_seed_gives_the_same_batches_at_any_concurrency(run: Path, tmp_
 
 
 def test_a_step_is_replayed(run: Path) -> None:
-    command = [sys.executable, "-m", "agentflow", "replay", str(run), "--step", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert lines(run, "train")[1]["batch"] in done.stdout
-    assert "16 rollouts run again" in done.stdout
-    assert "the same as recorded" in done.stdout
-    done = subprocess.run([*command, "--split", "test"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    said = replayed(run, 2)
+    assert lines(run, "train")[1]["batch"] in said
+    assert "16 rollouts run again" in said
+    assert "the same as recorded" in said
+    assert replayed(run, 2, "--split", "test")
 
 
 def test_another_run_in_the_same_folder_is_refused(run: Path) -> None:
@@ -149,8 +147,7 @@ def test_supervised_rollouts_of_a_teacher_lower_the_loss(tmp_path: Path) -> None
         calls = [call for row in found.rows for call in row.calls if call.trainer and call.updated]
         assert {value for call in calls for value in call.rollout} == {None}, "the teacher's probabilities are unknown"
         assert sum(sum(call.updated or ()) - sum(call.trainer or ()) for call in calls) > 0  # type: ignore[type-var]
-    command = [sys.executable, "-m", "agentflow", "replay", str(out), "--step", "3"]
-    subprocess.run(command, check=True)
+    assert replayed(out, 3)
     checks: list[Checked | None] = []
     export(out, tmp_path / "planner", on_checked=checks.append)
     assert checks[0] is not None
@@ -200,3 +197,59 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
         found = [call.advantage for call in record.calls]
         assert found == pytest.approx([one.advantage for one in credit], abs=1e-9)
     assert any(call.advantage for record in trained for call in record.calls)
+
+
+# On-policy distillation: the shipped planner teaches the seed
+
+
+@pytest.fixture(scope="module")
+def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "distilled"
+    train(out, "algorithm=opd", "steps=2", "questions=4", "rollouts=2", "test_tasks=4", "lr=1e-3")
+    return out
+
+
+def test_the_recorded_advantages_are_those_of_the_teachers_weights(distilled: Path) -> None:
+    """The teacher's log-probabilities are computed again here, by transformers and row by row."""
+    found = unpacked((distilled / "tokens/000001.jsonl.gz").read_bytes())
+    assert found is not None
+    for row in found.rows:
+        for call in row.calls:
+            recorded = Recorded(row.ids)
+            recorded.add(call.start, call.rollout)
+            [teacher] = _log_probs(TRAINED, [recorded], 1.0)
+            student = [value for value in call.rollout if value is not None]
+            expected = sum(ours - own for ours, own in zip(teacher, student, strict=True)) / len(student)
+            assert call.advantage == pytest.approx(expected, abs=1e-4)
+
+
+def test_every_call_of_every_rollout_has_a_signal_and_the_student_moves_to_the_teacher(distilled: Path) -> None:
+    steps = lines(distilled, "train")
+    assert [line["step"] for line in steps] == [1, 2]
+    assert all(line["kl"] > 0.001 and line["gradient"] > 0 for line in steps)
+    assert all(call.advantage for record in rollouts(distilled, 1, "train") for call in record.calls)
+    found = unpacked((distilled / "tokens/000001.jsonl.gz").read_bytes())
+    assert found is not None
+    gains = [
+        (call.advantage or 0) * (sum(filter(None, call.updated or ())) - sum(filter(None, call.trainer or ())))
+        for row in found.rows
+        for call in row.calls
+    ]
+    assert sum(gains) > 0, "calls that the teacher finds likelier than the student became likelier"
+    assert replayed(distilled, 2)
+
+
+# The registered curve
+
+CURVE = [
+    *("steps=6", "questions=12", "rollouts=4", "train_tasks=4000", "seed=0", "validate_every=6", "save_every=6"),
+    *("test_tasks=48", "validation_rollouts=4", "rollout_seconds=600"),
+]
+REGISTERED = 0.05
+"""Rise of the held-out accuracy after 288 rollouts: the curve of docs/lab/learning.md, in miniature."""
+
+
+def test_the_held_out_accuracy_rises_as_registered(tmp_path: Path) -> None:
+    train(tmp_path / "run", *CURVE)
+    before, after = (line["accuracy"] for line in lines(tmp_path / "run", "test"))
+    assert after >= before + REGISTERED

@@ -9,12 +9,12 @@ import pytest
 
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import TokenStep, unpacked
-from tests.integration.training import lines, rollouts, train
+from tests.integration.training import lines, rollouts, train, trains
 
 pytest.importorskip("verl")
 pytest.importorskip("langgraph_swarm")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = trains
 
 PRETRAINING_STEPS = 200
 """Fewer than usual: the model writes calls by then, and many of them are wrong."""

@@ -1,8 +1,6 @@
 """Training of the micro model's planner with vLLM as the engine of rollouts, on a CPU: what GPUs run but the device."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,16 +18,16 @@ from agentflow.rl.run.checkpoints import latest_step
 from agentflow.rl.run.training_log import TrainingLog, token_file
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.trainer import vllm_cpu
-from tests.integration.training import lines, rollouts, sent, started, train
+from tests.integration.training import lines, replayed, rollouts, sent, started, train, trains
 
 pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(1800),
+    *trains,
     pytest.mark.skipif(not vllm_cpu.installed(), reason="needs the extra vllm-cpu: make test-vllm"),
 ]
 
 SETTINGS = [
     *("--preset", "atlas-cpu-vllm", "validation_temperature=0"),
+    "temperature=0.7",  # of which the log-probabilities are, on both sides
     "token_groups=4",  # all groups of a step
     "actor_rollout_ref.rollout.max_num_batched_tokens=256",  # every prompt is prefilled in chunks
 ]
@@ -99,34 +97,20 @@ def test_greedy_answers_are_those_of_the_embedded_engine(run: Path) -> None:
 
 
 def test_a_step_is_replayed_without_seeds(run: Path) -> None:
-    command = [sys.executable, "-m", "agentflow", "replay", str(run), "--step", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert lines(run, "train")[1]["batch"] in done.stdout
+    assert lines(run, "train")[1]["batch"] in replayed(run, 2)
 
 
-def test_it_resumes_from_its_checkpoint(run: Path) -> None:
-    train(run, *SETTINGS, "steps=3")
-    assert [line["step"] for line in lines(run, "train")] == [1, 2, 3]
-    assert_one_policy(run, 3)
-
-
-def test_an_engine_that_dies_ends_the_run(tmp_path: Path) -> None:
+def test_it_resumes_from_its_checkpoint_and_ends_with_its_engine(run: Path) -> None:
     """vLLM's engine is a process of its own, and no actor of Ray."""
-    out = tmp_path / "killed"
-    process = started(out, *SETTINGS, "steps=30", until="rollouts/000002-train.jsonl")
+    process = started(run, *SETTINGS, "steps=30", until="rollouts/000004-train.jsonl")
     assert sent(process, "VLLM::EngineCore", signal.SIGKILL)
     _, said = process.communicate()
     assert process.returncode == 1, said
     assert "Traceback" not in said
     line = said.strip().splitlines()[-1]
     assert "the server of the policy" in line
-    step = latest_step(out)  # of the first, or of a later one where this process was slow to kill the engine
+    step = latest_step(run)  # 3, or a later one where this process was slow to kill the engine
     assert step
     assert f"continue from step {step} with: agentflow train" in line
-
-
-def test_log_probabilities_are_those_of_the_temperature(tmp_path: Path) -> None:
-    out = tmp_path / "cooler"
-    train(out, *SETTINGS, "temperature=0.7", "steps=1", "trainer.val_before_train=false", "trainer.test_freq=-1")
-    assert_one_policy(out, 1)
+    assert [line["step"] for line in lines(run, "train")][:3] == [1, 2, 3]
+    assert_one_policy(run, 3)

@@ -9,9 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentflow.rl.apps.trainable import Split
 from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
+
+trains = [pytest.mark.slow, pytest.mark.xdist_group("trainings")]
+"""Marks of the tests that train: one process runs them all, one after the other, since each uses every core."""
 
 SMALL = [
     *("questions=4", "rollouts=4", "train_tasks=48", "test_tasks=12", "seed=3"),
@@ -24,6 +29,14 @@ def train(out: Path, *settings: str, check: bool = True) -> "subprocess.Complete
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+def replayed(out: Path, step: int, *options: str) -> str:
+    """Replay a step of a run; what it prints."""
+    command = [sys.executable, "-m", "agentflow", "replay", str(out), "--step", str(step), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def lines(out: Path, split: str) -> list[dict[str, Any]]:
