@@ -403,10 +403,10 @@ def test_a_judge_is_measured_on_known_answers(tmp_path: Path) -> None:
     with FakeOpenAI(lambda _: "Verdict: correct") as server:
         done = run("eval", "judge", f"vllm:lenient@{server.base_url}", "--rows", str(path))
     assert done.exit_code == 0, done.output
-    assert "kappa             0.000" in done.stdout
-    assert "false accepts     2 of 2 incorrect answers" in done.stdout
-    assert "false rejects     0 of 1 correct answers" in done.stdout
-    assert "wrongly accepted  1929 | 1930" in done.stdout
+    shown = " ".join(done.stdout.split())
+    assert "kappa 0.000" in shown
+    assert "false accepts 2 of 2 incorrect answers false rejects 0 of 1 correct" in shown
+    assert "wrongly accepted 1929 | 1930" in shown
     with FakeOpenAI(lambda _: (500, {"error": {"message": "no"}}, {"x-should-retry": "false"})) as server:
         done = run("eval", "judge", f"vllm:judge@{server.base_url}", "--limit", "2")
     assert (done.exit_code, "the server failed (500)" in only_line(done.stderr)) == (1, True)

@@ -7,7 +7,7 @@ import pytest
 
 from agentflow.evals.atlas import discovery, families
 from agentflow.evals.atlas.families import Problem, Step
-from agentflow.evals.atlas.world import RELATIONS, WORLDS, pages, split_of, worlds
+from agentflow.evals.atlas.world import RELATIONS, WORLDS, pages, worlds
 from agentflow.evals.scorers.exact import correct
 
 NAME = re.compile(r"(?:Song of )?\b[A-Z][a-z]+(?: Works)?(?: \((?:city|firm)\))?")
@@ -44,13 +44,6 @@ def test_look_ups_quote_their_page() -> None:
                 title = step.arguments["query"]
                 assert step.output == f"{title}: {texts[title]}"
                 assert step.value in step.output
-
-
-def test_questions_without_names_are_split_by_their_text() -> None:
-    for split in ("test", "train"):
-        for question in families.questions(split, 240):
-            if not any(step.tool == "wikipedia_search" for step in question.steps) and question.family != "direct":
-                assert split_of(question.question) == split
 
 
 def test_the_test_split_goes_deeper_than_the_train_split() -> None:

@@ -16,11 +16,6 @@ from tests.failing import fails
 QUESTIONS = [Task.of(f"question {n}?", str(n + 1), "odd" if n % 2 else "even") for n in range(40)]
 
 
-def test_without_a_word_all_are_asked() -> None:
-    assert not Selection(seed=3)
-    assert Selection().of(QUESTIONS) == QUESTIONS
-
-
 @pytest.mark.parametrize("length", [16, 12])
 def test_by_id_or_its_beginning_in_the_order_of_the_benchmark(length: int) -> None:
     wanted = [QUESTIONS[7], QUESTIONS[3]]
