@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import TRACES, store_scores
-from agentflow.evals.run_folder import RunFolderError
 from agentflow.evals.scorers.score import Decision, Score
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
@@ -20,7 +19,6 @@ from agentflow.rl.apps.agent import read_tasks
 from agentflow.rl.traces import own
 from agentflow.rl.traces.convert import convert
 from agentflow.rl.traces.episode import Dropped, DropReason
-from tests.failing import fails
 from tests.runs import record, write_run
 from tests.scripted import CONTINUE, STOP, Scripted
 from tests.trainings import begin, rollout, write_step
@@ -86,10 +84,3 @@ def test_the_rollouts_of_a_training(tmp_path: Path) -> None:
     convert(tmp_path / "run", tmp_path / "out")
     [task] = rows(tmp_path / "out" / "tasks.jsonl")
     assert (task["id"], task["reward"], task["runs"]) == ("t", 0.5, 2)
-
-
-def test_a_folder_of_another_version(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", [record(0)])
-    (folder / "settings.json").write_text('{"kind": "evaluation"}')
-    with fails(RunFolderError, "other_version", folder):
-        convert(folder, tmp_path / "out")
