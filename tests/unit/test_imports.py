@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import agentflow
+from tests.cases import table
 
 HOME = Path(agentflow.__file__).parent
 PACKAGES = ("tools", "graph", "nodes", "evals", "rl", "view")
@@ -155,22 +156,7 @@ def test_there_is_no_circle(room: Callable[[str], str]) -> None:
 
 @pytest.mark.parametrize(
     ("module", "source"),
-    [
-        ("tools.card", "import agentflow.graph.state"),
-        ("tools.card", "from agentflow.graph import context"),
-        ("tools.card", "from agentflow import nodes"),
-        ("tools.card", "def lazy():\n    from agentflow.rl.micro import engine"),
-        ("tools.card", "if TYPE_CHECKING:\n    from agentflow.nodes.planner import Planner"),
-        ("tools.card", "from ..graph.state import State"),
-        ("tools.card", "import_module('agentflow.evals.atlas.oracle')"),
-        ("graph.context", "from agentflow.graph.models.loading import load_model"),
-        ("graph.models.loading", "load('agentflow.rl.micro.chat_model:load')"),
-        ("nodes.planner", "from agentflow.graph.agent import build_graph"),
-        ("evals.atlas.oracle", "import torch.nn"),
-        ("rl.micro.engine", "from transformers import Qwen2Config"),
-        ("rl.micro.declining", "from recipes.micro.outside import QUERY"),
-        ("rl.trainer.loss", "import vllm"),
-    ],
+    table(__file__, "violations.txt"),
 )
 def test_a_violation_is_seen(module: str, source: str) -> None:
     assert violations(module, source)

@@ -12,6 +12,7 @@ from langchain_core.tools import BaseTool, BaseToolkit, tool
 from agentflow.nodes import planner
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.external import SpecError, Unavailable, check_names, load
+from tests.cases import table
 from tests.failing import fails
 
 HERE = __name__
@@ -67,20 +68,7 @@ async def test_what_names_tools(attribute: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "code", "named"),
-    [
-        (f"{HERE}:number", "wrong_type", "int"),
-        (f"{HERE}:nothing", "import_failed", "AttributeError"),
-        (f"{HERE}:unlicensed", "factory_failed", "RuntimeError: no licence file"),
-        (f"{HERE}:plain", "factory_failed", "@tool"),
-        (f"{HERE}:twice", "ambiguous_name", "'search'"),
-        (f"{HERE}:unwritable", "bad_name", "python_coder"),
-        ("no_such_module:search", "import_failed", "'no_such_module'"),
-        ("os; import sys:path", "bad_spec", "os; import sys:path"),
-        (":", "bad_spec", "':'"),
-        ("mcp:", "bad_spec", "mcp:"),
-        ("mcp:stdio:", "bad_spec", "mcp:stdio:"),
-        ("mcp:no/such.json", "unreadable", "no/such.json"),
-    ],
+    table(__file__, "external.txt"),
 )
 async def test_what_names_none_says_why_on_one_line(spec: str, code: str, named: str) -> None:
     with fails(SpecError, code, named):

@@ -18,8 +18,8 @@ from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.web.safe_http import FetchPolicy
+from tests.cases import sections
 from tests.hanging import Handler
-from tests.unit.tools.tables import sections
 from tests.waiting import LAST_RESORT
 
 

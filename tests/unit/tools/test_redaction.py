@@ -21,7 +21,7 @@ from agentflow.tools.providers.provider import Hit
 from agentflow.tools.redaction import MARK, cut, ending, redacted, redacted_data, remember, without_known
 from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import bounded_line, one_line
-from tests.unit.tools.tables import sections
+from tests.cases import sections
 
 CASES = sections(__file__, "redaction.txt")
 

@@ -12,8 +12,8 @@ from agentflow.tools.borders import unbordered
 from agentflow.tools.imitation import imitates
 from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import MARK, bounded_line, clean, mark_untrusted, one_line
+from tests.cases import sections, table
 from tests.unit.nodes.test_prompts import PROMPTS
-from tests.unit.tools.tables import sections, table
 
 LABELS = ["Question", "Analysis", "Turns left", "Result", "Verifier", "Verdict", "Sub-Goal", "Tool", "Context"]
 LINES = [*(f"{label}: x" for label in LABELS), "Failed (timeout): x", "Turn 3"]

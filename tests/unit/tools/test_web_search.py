@@ -12,9 +12,9 @@ from agentflow.tools.untrusted_text import MARK
 from agentflow.tools.web.passages import CHUNK, rank, split
 from agentflow.tools.web.safe_http import FetchPolicy, PageRefused, fetch, is_public
 from agentflow.tools.web_search import web_search
+from tests.cases import table
 from tests.failing import fails
 from tests.hanging import Handler
-from tests.unit.tools.tables import table
 from tests.waiting import LAST_RESORT
 
 PARAGRAPHS = [

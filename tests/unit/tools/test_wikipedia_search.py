@@ -17,7 +17,7 @@ from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import _first_sentence, wikipedia_search
-from tests.unit.tools.tables import table
+from tests.cases import table
 from tests.waiting import LAST_RESORT
 
 PASSAGES = [

@@ -15,6 +15,7 @@ from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
 from agentflow.view.run_index import Root, RunIndex
+from tests.cases import table
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 
@@ -210,25 +211,7 @@ def test_only_this_machine_is_answered(client: Client, hosts: list[str], status:
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [
-        ("/static/..%2fapp.py", 404),
-        ("/static/../app.py", 404),
-        ("/static/%2e%2e%2f__init__.py", 404),
-        ("/static//etc/passwd", 404),
-        ("/api/sources/..%2f..", 404),
-        ("/api/sources/none/traces", 404),
-        ("/api/sources/none/steps/1", 404),
-        ("/docs", 404),
-        ("/api/sources/{seed}/traces?order=secret", 400),
-        ("/api/sources/{seed}/traces?limit=100000", 400),
-        ("/api/sources/{seed}/traces/99", 404),
-        ("/api/sources/{seed}/steps/1", 404),
-        ("/api/sources/{seed}/steps/1/tokens/0", 404),
-        ("/api/sources/{training}/steps/1/tokens/1", 404),
-        ("/api/sources/{training}/steps/2/tokens/0", 404),
-        ("/api/reports/{training}", 404),
-        ("/api/pairs?before={seed}", 404),
-    ],
+    table(__file__, "addresses.txt"),
 )
 def test_an_address_is_never_a_path_and_what_cannot_be_meant_is_refused(client: Client, path: str, status: int) -> None:
     asked = path.format(seed=client.id("seed"), training=client.id("training"))

@@ -9,6 +9,7 @@ import pytest
 from agentflow.view import lines
 from agentflow.view.lines import Place, Tail
 from agentflow.view.search import containing
+from tests.cases import table
 
 
 @pytest.fixture
@@ -89,17 +90,7 @@ def written(path: Path, values: list[Any]) -> list[Place]:
 
 @pytest.mark.parametrize(
     ("value", "text", "found"),
-    [
-        ({"answer": "The Needle in it"}, "nEEDLE in", True),
-        ({"answer": "other"}, "needle", False),
-        ({"turns": 3}, "turn", False),
-        ({"turns": "his turn"}, "turn", True),
-        ({"turn": [{"turns": 1}, {"turns": "u-turn"}]}, "turn", True),
-        ({"a": 'he said "turn": so'}, 'said "turn": so', True),
-        ({"a": "é and \n"}, "é and", True),
-        ({"a": "back\\slash"}, "back\\slash", True),
-        ({"answer": "x", "b": "y"}, 'x", "b', False),
-    ],
+    table(__file__, "lines.txt"),
 )
 def test_values_are_searched_in_any_case_and_names_of_fields_are_not(
     path: Path, value: Any, text: str, found: bool

@@ -17,6 +17,7 @@ from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
 from agentflow.rl.apps import benchmark as training
+from tests.cases import table
 from tests.failing import fails
 from tests.scripted import GUESS, Scripted
 
@@ -77,20 +78,7 @@ def test_a_file_is_a_benchmark_by_its_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "code", "named"),
-    [
-        (f"{HERE}:NUMBER", "wrong_type", "int"),
-        (f"{HERE}:nothing", "import_failed", "AttributeError"),
-        (f"{HERE}:unlicensed", "factory_failed", "RuntimeError: no licence file at"),
-        (f"{HERE}:EMPTY", "no_rows", "EMPTY"),
-        (f"{HERE}:WRONG", "bad_row", "row 2 of WRONG"),
-        (f"{HERE}:KEYS", "bad_row", "row 1 of KEYS"),
-        (f"{HERE}:VALUES", "bad_row", "row 1 of VALUES"),
-        (f"{HERE}:ATLAS", "name_taken", "'atlas'"),
-        (f"{HERE}:GATED", "gated", "GATED"),
-        ("no_such_module:QUIZ", "import_failed", "'no_such_module'"),
-        ("/no/such/quiz.jsonl", "unreadable", "/no/such/quiz.jsonl"),
-        ("os; import sys:path", "unknown_benchmark", "'os; import sys:path'"),
-    ],
+    table(__file__, "own.txt"),
 )
 def test_what_is_none_says_why_on_one_line(spec: str, code: str, named: str) -> None:
     with fails(BenchmarkError, code, named):

@@ -19,6 +19,7 @@ from agentflow.rl.live.learner import Learner, LearningSettings
 from agentflow.rl.live.server import LiveAgent
 from agentflow.rl.live.versions import Versions
 from agentflow.rl.micro.chat_model import SEED, TRAINED
+from tests.cases import table
 
 CONTEXT = Context(model="embedded:seed", models={"planner": "embedded:seed"})
 
@@ -99,17 +100,7 @@ async def test_the_version_on_trial_answers_its_share(parts: Parts, monkeypatch:
 
 @pytest.mark.parametrize(
     ("path", "body", "status", "code"),
-    [
-        ("chat/completions", {"messages": []}, 400, None),
-        ("chat/completions", {"messages": [{"role": "user", "content": " "}]}, 400, "no_question"),
-        ("chat/completions", asking("Hello?", "Yes?"), 400, "no_question"),
-        ("chat/completions", {**asking("3 + 4?"), "model": "gpt"}, 404, "model_not_found"),
-        ("chat/completions", {"messages": [{"role": "tool", "content": "x"}]}, 400, None),
-        ("feedback", {"id": "none", "score": 1}, 404, "unknown_id"),
-        ("feedback", {"id": "none", "score": 2}, 400, None),
-        ("feedback", {"id": "none"}, 400, None),
-        ("feedback", {"id": "none", "score": "NaN"}, 400, None),
-    ],
+    table(__file__, "refused.txt"),
 )
 async def test_what_cannot_be_answered_is_refused(
     client: httpx.AsyncClient, path: str, body: Any, status: int, code: str | None

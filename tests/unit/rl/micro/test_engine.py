@@ -14,6 +14,7 @@ from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
 from agentflow.rl.micro.kv_cache import BLOCK
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from tests.cases import table
 from tests.unit.rl.micro import checkpoint
 from tests.waiting import LAST_RESORT, until
 
@@ -170,18 +171,7 @@ def test_a_reply_ends_where_the_positions_do_and_a_prompt_without_room_is_refuse
 
 @pytest.mark.parametrize(
     ("prompt", "options"),
-    [
-        ([], {}),
-        ([checkpoint.VOCABULARY], {}),
-        ([-1], {}),
-        ([5], {"temperature": -1.0}),
-        ([5], {"temperature": float("nan")}),
-        ([5], {"top_p": 0.0}),
-        ([5], {"max_tokens": 0}),
-        ([5], {"stop": "text"}),
-        ([5], {"stop": [""]}),
-        ([5], {"seed": -1}),
-    ],
+    table(__file__, "bad_requests.txt"),
 )
 def test_bad_requests_are_refused_at_once(engine: Engine, prompt: Ids, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):

@@ -21,6 +21,7 @@ from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.protocol import ChatCompletionRequest
 from agentflow.rl.micro.server import MOST_BYTES, _Reply, _unless_gone, build_app, settled
 from agentflow.rl.micro.tokenizer import MicroTokenizer
+from tests.cases import table
 from tests.waiting import until
 
 
@@ -142,23 +143,7 @@ def test_what_a_client_sends_by_habit_is_accepted() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"tools": [{"type": "function"}]},
-        {"response_format": {"type": "json_object"}},
-        {"top_logprobs": 5},
-        {"logit_bias": {"5": 100}},
-        {"frequency_penalty": 0.5},
-        {"temperature": -1},
-        {"temperature": float("nan")},
-        {"n": 0},
-        {"n": 65},
-        {"stop": "x" * 257},
-        {"max_tokens": 0},
-        {"seed": -1},
-        {"messages": []},
-        {"messages": [{"role": "tool", "content": "x"}]},
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-    ],
+    table(__file__, "refused.txt"),
     ids=str,
 )
 def test_what_cannot_be_done_is_refused(fields: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import Policy, serving
 from agentflow.rl.rollout.calls import TokenCollector, TokenError
+from tests.cases import table
 from tests.failing import fails
 
 
@@ -96,17 +97,7 @@ def observed(collector: TokenCollector, reply: AIMessage) -> None:
 
 @pytest.mark.parametrize(
     ("code", "prompt", "ids", "logprobs", "usage"),
-    [
-        ("ids_misfit", [1], [2, 3], [-1.0], (1, 2)),
-        ("ids_misfit", [1], [2], [-1.0], (1, 3)),
-        ("ids_misfit", [1], [2], [-1.0], (4, 1)),
-        ("ids_misfit", [1], [], [], (1, 0)),
-        ("ids_invalid", [1], [2**40], [-1.0], None),
-        ("ids_invalid", [1], ["2"], [-1.0], None),
-        ("ids_invalid", [1], [2], [None], None),
-        ("ids_invalid", [1], [2.5], [-1.0], None),
-        ("ids_invalid", [1], [2], ["-1"], None),
-    ],
+    table(__file__, "calls.txt"),
 )
 def test_what_are_no_tokens_or_do_not_fit_together_is_refused(
     code: str, prompt: list[int], ids: list[Any], logprobs: list[Any], usage: tuple[int, int] | None

@@ -18,6 +18,7 @@ from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep  # noqa: E4
 from agentflow.rl.run.checkpoints import LATEST, keep_best  # noqa: E402
 from agentflow.rl.run.export import TOKENIZER, Checked, ExportError, export  # noqa: E402
 from agentflow.rl.run.training_log import TrainingLog  # noqa: E402
+from tests.cases import table  # noqa: E402
 from tests.failing import fails  # noqa: E402
 from tests.unit.rl.micro import checkpoint  # noqa: E402
 
@@ -82,17 +83,7 @@ def test_it_can_be_named_from_within_the_run(
 
 @pytest.mark.parametrize(
     ("source", "target", "options", "code"),
-    [
-        ("run", "run", {}, "folder_exists"),
-        ("run", "file/planner", {}, "unwritable"),
-        ("nothing", "planner", {}, "no_checkpoint"),
-        ("run/checkpoints/global_step_9", "planner", {}, "no_checkpoint"),
-        ("run/tokenizer", "planner", {}, "no_checkpoint"),
-        ("run", "planner", {"adapter": True}, "no_adapter"),
-        ("run", "planner", {"best": True}, "no_best"),
-        ("run/checkpoints/global_step_4", "planner", {"best": True}, "no_best"),
-        ("nothing", "planner", {"best": True}, "no_best"),
-    ],
+    table(__file__, "export.txt"),
 )
 def test_what_cannot_be_exported(
     source: str, target: str, options: dict[str, bool], code: str, run: Path, tmp_path: Path

@@ -20,6 +20,7 @@ from agentflow.rl.settings import compose_settings
 from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer, _single_precision
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.watch import SyncFailed
+from tests.cases import table
 from tests.trainings import begin, rollout
 from tests.unit.rl.rows import row
 
@@ -59,18 +60,7 @@ def test_an_alarm_ends_a_run_that_is_to_stop_then(
 
 @pytest.mark.parametrize(
     ("step", "every", "first", "validated", "expected"),
-    [
-        (0, 2, True, [], True),
-        (0, 2, True, [0], False),
-        (0, 2, False, [], False),
-        (4, 2, True, [0, 2], True),
-        (4, 2, False, [2], True),
-        (4, 2, True, [0, 2, 4], False),
-        (5, 2, True, [0], False),
-        (7, 2, True, [0, 2, 4, 6], True),
-        (7, 2, True, [0, 2, 4, 6, 7], False),
-        (7, -1, True, [0], False),
-    ],
+    table(__file__, "validations.txt"),
 )
 def test_a_run_that_resumes_validates_what_is_due_and_nothing_twice(
     trainer: FlowTrainer, step: int, every: int, first: bool, validated: list[int], expected: bool

@@ -10,8 +10,8 @@ import pytest
 from agentflow.tools.sandbox import seccomp
 from agentflow.tools.sandbox.limits import SandboxError
 from agentflow.tools.sandbox.syscalls import numbers
+from tests.cases import table
 from tests.failing import fails
-from tests.unit.tools.tables import table
 
 ALLOWED, KILLED = "allowed", "killed"
 PID = 1234

@@ -18,8 +18,8 @@ from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import run_tool
 from agentflow.tools.web.safe_http import FetchPolicy, fetch
 from agentflow.tools.web_search import web_search
+from tests.cases import table
 from tests.failing import fails
-from tests.unit.tools.tables import table
 from tests.waiting import until_async
 
 LONG = ["http://" + "a" * 300 + "/", "http://127.0.0.1:{port}/" + "a" * 70_000]
