@@ -164,41 +164,7 @@ async def test_what_else_runs_is_left_alone(script: Scripted) -> None:
 
 # Ctrl-C
 
-PROGRAM = """
-import signal, sys
-from itertools import count
-from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
-from pytest import MonkeyPatch
-from agentflow import Context, build_graph
-from agentflow.tools.sandbox import execute
-from tests.integration.test_cancellation import ENDLESS, PLAN, QUICK, THREAD
-from tests.scripted import Scripted
-from tests.patient import PatientLimits
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGTERM, signal.default_int_handler)
-execute.tier()
-print("ready", flush=True)
-sys.stdin.readline()
-programs = count(1)
-
-def write(_):
-    number = next(programs)
-    print("program", number, flush=True)
-    return QUICK if number == 1 else ENDLESS
-
-script = Scripted(planner=PLAN, executor=write, verifier="Verdict: continue")
-MonkeyPatch().setattr("agentflow.tools.python_coder.Limits", PatientLimits)
-script.install(MonkeyPatch())
-graph = build_graph(checkpointer=InMemorySaver(), context=Context(model=script.spec))
-try:
-    {run}
-except KeyboardInterrupt:
-    memory = graph.get_state(THREAD).values["memory"]
-    print([turn.action.result.output for turn in memory], flush=True)
-sys.stdin.readline()
-"""
+PROGRAM = (Path(__file__).parent / "cases/ctrl_c.py.txt").read_text()
 ASKED = "{'messages': [HumanMessage('First?')]}, THREAD"
 
 

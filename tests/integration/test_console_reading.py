@@ -10,23 +10,7 @@ import pytest
 
 from tests.integration.test_cli_threads import until
 
-PROGRAM = """
-import _thread, os, sys, threading
-from contextlib import nullcontext
-from pathlib import Path
-from agentflow.console.reading import history, read_question
-
-def interrupt():
-    os.read(int(sys.argv[1]), 1)
-    _thread.interrupt_main()  # the signal is noted, and the read that blocks is not interrupted
-
-threading.Thread(target=interrupt, daemon=True).start()
-with history(Path(sys.argv[3])) if sys.argv[2] == "edited" else nullcontext():
-    try:
-        read_question()
-    except KeyboardInterrupt:
-        print("interrupted")
-"""
+PROGRAM = (Path(__file__).parent / "cases/interrupt.py.txt").read_text()
 
 
 @pytest.mark.parametrize("line", ["edited", "plain"])

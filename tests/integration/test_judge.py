@@ -11,6 +11,7 @@ from agentflow.evals import judge as judging
 from agentflow.evals.judge import Judge, prompt_hash, read_reply
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.models.spec import ModelError
+from tests.cases import table
 from tests.fake_openai import FakeOpenAI
 from tests.waiting import LAST_RESORT
 
@@ -55,13 +56,7 @@ OPTIONS = {"A": "the liver", "B": "the heart"}
 
 @pytest.mark.parametrize(
     ("reply", "choice"),
-    [
-        ("It means the heart.\nChoice: B", "B"),
-        ("**Choice:** (A)", "A"),
-        ("Choice: none", "none"),
-        ("Choice: C", ""),
-        ("Choice: A or B", ""),
-    ],
+    table(__file__, "chosen.txt"),
 )
 async def test_it_reads_which_option_is_chosen(reply: str, choice: str) -> None:
     with FakeOpenAI(lambda _: reply) as server:
@@ -112,15 +107,7 @@ async def test_calls_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     ("reply", "decision"),
-    [
-        ("Verdict: correct", "correct"),
-        ("**Verdict:** Incorrect.", "incorrect"),
-        ("Verdict: undecided", "undecided"),
-        ("It is correct.", "undecided"),
-        ("Verdict: correct or incorrect", "undecided"),
-        ("", "undecided"),
-        ("Verdict: incorrect\nOn second thought\nVerdict: correct", "correct"),
-    ],
+    table(__file__, "verdicts.txt"),
 )
 def test_replies(reply: str, decision: str) -> None:
     assert read_reply(reply, "verdict", set(Decision), Decision.UNDECIDED) == decision

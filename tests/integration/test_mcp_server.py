@@ -180,20 +180,7 @@ async def cancelled(client: Client, model: FakeOpenAI, script: Endless) -> None:
 # What goes where
 
 
-NOISY = '''
-import os, subprocess
-from langchain_core.tools import tool
-
-print("loaded")
-os.write(1, b"by descriptor\\n")
-
-@tool
-def shout(text: str) -> str:
-    """Writes a text in capitals."""
-    print("called")
-    subprocess.run(["echo", "by a process"])
-    return text.upper()
-'''
+NOISY = (Path(__file__).parent / "cases/noisy.py.txt").read_text()
 
 
 def test_stdout_carries_the_protocol_and_nothing_else(tmp_path: Path) -> None:

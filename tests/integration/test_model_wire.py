@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,6 +23,7 @@ from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.pace import TRIES
 from agentflow.graph.models.spec import PROVIDERS, ModelError
+from tests.cases import table
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Fault, Reply, in_turn
 from tests.ports import free_port
@@ -62,13 +64,6 @@ def error(status: int, message: str = "no reason", headers: dict[str, str] | Non
 
 
 # What is asked for
-
-
-VLLM_TOO_LONG = (
-    "This model's maximum context length is 8192 tokens. However, you requested 2048 output tokens and your prompt "
-    "contains at least 6145 input tokens, for a total of at least 8193 tokens."
-)
-LLAMA_TOO_LONG = "request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it"
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -131,27 +126,9 @@ async def test_a_server_with_several_models_needs_a_name() -> None:
 @pytest.mark.parametrize(
     ("reply", "requests", "configuration", "code", "named"),
     [
-        (error(401, f"Incorrect API key: {KEY}"), 1, True, "key_refused", "VLLM_API_KEY"),
-        (error(403, f"{KEY} is not allowed"), 1, True, "forbidden", "*** is not allowed"),
-        (error(400, "n" * 190 + KEY), 1, False, "bad_request", "400"),
-        (error(400, "temperature must be 1", param="temperature"), 1, True, "bad_setting", "temperature must be 1"),
-        (error(400, "context_length_exceeded"), 1, False, "too_long", "memory_tokens"),
-        (error(400, VLLM_TOO_LONG), 1, False, "too_long", "--context memory_tokens=4096 --context max_tokens=1024"),
-        (error(400, LLAMA_TOO_LONG), 1, False, "too_long", "--context memory_tokens=2048 --context max_tokens=512"),
-        (error(400, "the prompt exceeds max_model_len"), 1, False, "too_long", "--max-model-len"),
-        (error(422, "odd"), 1, False, "bad_request", "odd"),
+        *((tuple(reply), *rest) for reply, *rest in table(__file__, "failures.txt")),
         (error(429, "slow down", SOON), TRIES, False, "rate_limit", "429"),
-        (error(429, "no money", SOON, code="insufficient_quota"), 1, False, "no_credit", "429"),
-        (error(429, headers={"Retry-After": "100000"}), 1, False, "rate_limit", "429"),
         (Fault.RESET, 3, False, "cut", "reset"),
-        (error(500, "a\nb\x1b[31m", SOON), 3, False, "server_error", "a b"),
-        (error(503, "loading", SOON), 3, False, "server_error", "loading"),
-        ((307, "", {"Location": "https://new.example/v1"}), 1, True, "redirected", "https://new.example/v1"),
-        ((200, "{malformed"), 1, False, "bad_reply", ""),
-        ((200, "<html>hello</html>", {"Content-Type": "text/html"}), 1, False, "bad_reply", ""),
-        ((200, {"choices": []}), 1, False, "bad_reply", ""),
-        ((200, {"choices": None}), 1, False, "bad_reply", ""),
-        ((200, []), 1, False, "bad_reply", ""),
     ],
 )
 async def test_each_failure_is_one_line_with_a_remedy(
@@ -262,18 +239,7 @@ def test_a_model_works_on_any_event_loop_and_leaves_no_connection_behind() -> No
 
 def test_a_program_ends_without_a_word_about_its_connections() -> None:
     """aiohttp reports connections that are open at exit, such as those of a loop that is never shut down."""
-    program = """
-import asyncio, sys, threading
-from agentflow import load_model
-model = load_model(sys.argv[1])
-running = asyncio.new_event_loop()
-threading.Thread(target=running.run_forever, daemon=True).start()
-stopped, closed = asyncio.new_event_loop(), asyncio.new_event_loop()
-print(asyncio.run_coroutine_threadsafe(model.ainvoke("?"), running).result().text)
-for loop in stopped, closed:
-    print(loop.run_until_complete(model.ainvoke("?")).text)
-closed.close()
-"""
+    program = (Path(__file__).parent / "cases/loops.py.txt").read_text()
     with FakeOpenAI(lambda _: "4") as server:
         command = [sys.executable, "-c", program, f"vllm:m@{server.base_url}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)

@@ -23,6 +23,7 @@ from agentflow.graph.run.trace import Trace
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.rl.micro.declining import REPLY
 from agentflow.tools.catalogue import STANDARD_TOOLS
+from tests.cases import table
 from tests.fake_openai import FakeOpenAI, Fault, Reply, completion
 from tests.scripted import GUESS, Script
 
@@ -60,56 +61,12 @@ def fails(text: str, *, configuration: bool = False) -> Callable[[object], str]:
     return fail
 
 
-EXTERNAL = "tests.unit.tools.test_external:search"
 DOWN, REFUSED = "connection refused; start the server", "the API key was not accepted (401)"
-UNFINISHED = {"verifier": "Verdict: continue"}
 
 CALLS: list[tuple[str, dict[str, object], int, str, str]] = [
+    *table(__file__, "calls.txt"),
     ("--version", {}, 0, f"agentflow {__version__}", ""),
-    ("", {}, 0, "solve", ""),
-    ("tools test --tools google_search", {}, 1, "set TAVILY_API_KEY", "google_search does not work"),
-    (
-        """tools test --tools python_coder --call 'python_coder={"code": "1/0"}'""",
-        {},
-        1,
-        "ZeroDivisionError",
-        "python_coder",
-    ),
-    (
-        "tools test --tools python_coder --call python_coder={}",
-        {},
-        1,
-        "{} → code: Field required (name arguments",
-        "not work",
-    ),
-    ("tools test --tools mcp:stdio:no-such-command", {}, 1, "no-such-command; install it", "not work"),
-    (f"tools test --tools my={EXTERNAL}", {}, 0, "it has no example to try it with; name arguments with --call", ""),
-    (
-        f"""tools test --tools my={EXTERNAL} --call 'my_search={{"query": "Oslo"}}'""",
-        {},
-        0,
-        '{"query": "Oslo"} → Oslo',
-        "",
-    ),
-    (f"tools --tools my={EXTERNAL}", {}, 0, "my_search ok Searches.", ""),
-    (
-        f"solve q --json --tools {EXTERNAL}",
-        {"planner": "Sub-Goal: Say it\nTool: search\nContext: hello"},
-        0,
-        '"output": "hello"',
-        "",
-    ),
-    ("graph", {}, 0, "graph TD;", ""),
-    ("solve q", {"generator": "  "}, 1, "", "no answer"),
-    ("solve q", {"planner": "no plan", **UNFINISHED}, 1, "agentflow doctor --model", ""),
-    ("solve q --max-turns 1", UNFINISHED, 0, "", "--model openai:"),
-    ("solve q --max-turns 1 --planner scripted:", UNFINISHED, 0, "", ""),
-    ("solve q --max-turns 1 --json", UNFINISHED, 0, '"status": "out_of_turns"', ""),
     ("solve q", {"generator": f"Answer: {REPLY}"}, 0, REPLY, ""),
-    ("solve q", {}, 0, "Answer: hello", ""),
-    ("solve q --json", {"generator": "Answer: \x1b[2J\u202eé"}, 0, '"answer": "\\u001b[2J\\u202e\\u00e9"', ""),
-    ("compare q --planner embedded:seed --planner embedded", {}, 0, "embedded:seed embedded", ""),
-    ("eval atlas --limit 1 --agent direct", {"tools": "Answer: 1"}, 0, "accuracy", "knows only AgentFlow's"),
     ("eval atlas --limit 3", {"analyst": fails(DOWN)}, 1, f"3 x {DOWN}", ""),
     ("eval atlas --limit 9", {"analyst": fails(REFUSED, configuration=True)}, 2, "", REFUSED),
 ]

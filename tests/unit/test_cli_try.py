@@ -12,31 +12,7 @@ pytest.importorskip("verl")
 from agentflow.cli import app
 from agentflow.cli.group import FAILED
 
-AGENT = """
-from langchain_openai import ChatOpenAI
-from langgraph.graph import END, START, MessagesState, StateGraph
-
-model = ChatOpenAI(model="m", base_url="http://127.0.0.1:9/v1", api_key="none", max_retries=0, max_tokens=8)
-
-
-async def answer(state: MessagesState) -> MessagesState:
-    bound = model.bind_tools([{TOOL}]) if {TOOLS} else model
-    return {{"messages": [await bound.ainvoke(state["messages"])]}}
-
-
-builder = StateGraph(MessagesState)
-builder.add_node("answer", answer)
-builder.add_edge(START, "answer")
-builder.add_edge("answer", END)
-agent = builder.compile()
-
-
-rewards = iter([0.0, 1.0] * 10)
-
-
-def score(task, state):
-    return {REWARD}
-"""
+AGENT = (Path(__file__).parent / "cases/try.py.txt").read_text()
 TOOL = '{"type": "function", "function": {"name": "add", "description": "", "parameters": {}}}'
 
 

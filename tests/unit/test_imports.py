@@ -15,43 +15,7 @@ from tests.cases import table
 HOME = Path(agentflow.__file__).parent
 PACKAGES = ("tools", "graph", "nodes", "evals", "rl", "view")
 
-SETTINGS = ("graph.context", "graph.models")
-"""Parts of the graph that nodes and tools may import: its settings and its models."""
-
-SHARED = ("graph.conversation", "graph.events", "graph.prompts")
-"""Parts of the graph that several nodes use."""
-
-ARROWS: dict[str, tuple[str, ...]] = {
-    "tools": ("tools",),
-    "graph.context": ("graph.context", "graph.models.providers", "graph.prompts", "tools"),
-    "graph.prompts": (),
-    "graph.state": ("graph.state", "tools"),
-    "graph.models": (*SETTINGS, "tools"),
-    "graph.models.providers": (),
-    "graph.toolbox": (*SETTINGS, "tools"),
-    "graph.conversation": ("graph.context", "graph.state"),
-    "graph.custom_node": ("graph.context", "graph.state"),
-    "graph.tracing": (*SETTINGS, "graph.state", "graph.tracing", "tools"),
-    "graph.checkpoints": ("graph.state", "tools"),
-    "graph.threads": ("graph.agent", "graph.checkpoints"),
-    "graph.agent": ("graph", "nodes", "tools"),
-    "graph.as_tool": ("graph", "tools"),
-    "graph.recursion_limit": (),
-    "graph.ask": ("graph", "nodes", "tools"),
-    "graph.clock": ("graph.state", "tools"),
-    "graph.events": ("graph.state", "tools"),
-    "graph.grants": (*SETTINGS, "tools"),
-    "graph.studio_config": ("graph.context", "graph.grants", "graph.prompts", "graph.toolbox", "nodes", "tools"),
-    "graph.loopback": (),
-    "graph.origin_guard": ("graph.grants", "graph.loopback"),
-    "graph.run": ("graph", "nodes", "tools"),
-    "graph.server": ("graph", "nodes", "tools"),
-    "graph": (),
-    "nodes": (*SETTINGS, *SHARED, "graph.state", "graph.toolbox", "nodes", "tools"),
-    "evals": ("evals", "graph", "nodes", "tools"),
-    "rl": ("rl", "evals", "graph", "nodes", "tools"),
-    "view": ("view", "rl", "evals", "graph", "nodes", "tools"),
-}
+ARROWS = {module: tuple(imported) for module, imported in table(__file__, "arrows.txt")}
 """Allowed prefixes of imported modules, by the prefix of the importing module; the longest prefix applies. A module
 gets anything else from a higher layer by an entry point.
 """

@@ -9,17 +9,7 @@ from string import Template
 
 from tests.cases import programs
 
-PRELUDE = """
-import ctypes, os, signal, socket, struct, sys, threading, time
-libc = ctypes.CDLL(None, use_errno=True)
-def call(number, *arguments):
-    return libc.syscall(number, *[ctypes.c_long(a) if isinstance(a, int) else a for a in arguments])
-def attempt(what, *arguments, **named):
-    try:
-        return what(*arguments, **named)
-    except BaseException as error:
-        print("refused:", type(error).__name__, file=sys.stderr)
-"""
+PRELUDE = (Path(__file__).parent / "cases/prelude.py.txt").read_text()
 
 PROGRAMS = programs(Path(__file__).parent / "cases/abuse.txt")
 SEEN = {name: code.partition("\n")[0].removeprefix("#> ") for name, code in PROGRAMS.items() if code.startswith("#> ")}

@@ -16,6 +16,7 @@ from agentflow.evals.scorers.score import decided
 from agentflow.graph.context import Context
 from agentflow.graph.run.task import Task
 from agentflow.tools.tool_model import UNKNOWN
+from tests.cases import table
 from tests.failing import fails
 from tests.runs import record, write_run
 from tests.trainings import begin
@@ -105,15 +106,7 @@ def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [
-        (None, "unreadable"),
-        ("", "other_version"),
-        ("{", "other_version"),
-        ("[1]", "other_version"),
-        ("{}", "other_version"),
-        ('{"kind": "evaluation", "x": 1}', "other_version"),
-        ('{"kind": "training"}', "other_kind"),
-    ],
+    table(__file__, "settings.txt"),
 )
 def test_traces_without_settings_of_this_version_are_not_mixed_with_new_ones(
     tmp_path: Path, content: str | None, code: str

@@ -19,6 +19,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, State, Verdict
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.result import ErrorClass
+from tests.cases import sections
 from tests.clock import HOUR, Clock
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Fault
@@ -64,19 +65,12 @@ async def test_reference_bug_the_verdict_is_not_in_memory(scripted: Script) -> N
     assert "The year is missing." in script.asked("verifier")[1][2].text
 
 
-ENDS: dict[str, tuple[dict[str, Reply], int, str, int]] = {
-    "a stop": ({"verifier": STOP}, 10, "answered", 1),
-    "a stop in the third turn": ({"verifier": [CONTINUE, CONTINUE, STOP]}, 10, "answered", 3),
-    "a stop in the last turn": ({"verifier": STOP}, 1, "answered", 1),
-    "no turn left": ({"verifier": CONTINUE}, 3, "out_of_turns", 3),
-    "the most turns that can be set": ({"verifier": CONTINUE}, 100, "out_of_turns", 100),
-    "no plan in any turn": ({"planner": ["a", "b"], "verifier": CONTINUE}, 2, "no_plan", 2),
-    "no plan in the last turn": ({"planner": [PLAN, "b"], "verifier": CONTINUE}, 2, "out_of_turns", 2),
-    "a planner that varies": ({"planner": [*"abaa", PLAN], "verifier": [*[CONTINUE] * 4, STOP]}, 10, "answered", 5),
-}  # fmt: skip
+ENDS, FAILURES = (
+    [pytest.param(*case, id=name) for name, *case in part] for part in sections(__file__, "agent.txt").values()
+)
 
 
-@pytest.mark.parametrize(("replies", "max_turns", "status", "turns"), ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize(("replies", "max_turns", "status", "turns"), ENDS)
 async def test_a_run_ends_by_its_verdicts_its_plans_and_its_turns(
     replies: dict[str, Reply], max_turns: int, status: str, turns: int, scripted: Script
 ) -> None:
@@ -203,26 +197,9 @@ FAILING = [
     failing("refusing", lambda: throw(ToolException("not today"))),
     failing("silent", lambda: "  \n"),
 ]
-E = ErrorClass
-FAILURES: dict[str, tuple[dict[str, Reply], ErrorClass, str]] = {
-    "no plan": ({"planner": "I don't know."}, E.BAD_PLAN, "the plan had no line 'Sub-Goal: ...'"),
-    "unknown tool": ({"planner": PLAN.replace("echo", "oracle")}, E.UNKNOWN_TOOL, "there is no tool 'oracle'"),
-    "two tools": ({"planner": PLAN.replace("echo", "echo, broken")}, E.UNKNOWN_TOOL, "several tools"),
-    "tool not enabled": ({"planner": PLAN.replace("echo", "google_search")}, E.UNKNOWN_TOOL, "the tools are base"),
-    "unreadable call": ({"executor": "I'd\nrather not."}, E.BAD_ARGUMENTS, 'could not be read: "I\'d rather not."'),
-    "bad arguments": ({"executor": '{"text": ["a"]}'}, E.BAD_ARGUMENTS, "text: Input should be a valid string"),
-    "an exception": ({"planner": PLAN.replace("echo", "broken")}, E.TOOL_ERROR, "ZeroDivisionError: no lines"),
-    "LangChain's exception": ({"planner": PLAN.replace("echo", "refusing")}, E.TOOL_ERROR, "not today"),
-    "nothing": ({"planner": PLAN.replace("echo", "silent")}, E.EMPTY_RESULT, "silent returned nothing"),
-    "the tool's model": (
-        {"planner": PLAN.replace("echo", "base_generator"), "executor": '{"query": "q"}', "tools": "raise"},
-        E.MODEL_ERROR,
-        "out of order",
-    ),
-}  # fmt: skip
 
 
-@pytest.mark.parametrize(("replies", "error", "message"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize(("replies", "error", "message"), FAILURES)
 async def test_a_failure_is_a_turn_of_its_class(
     replies: dict[str, Reply], error: ErrorClass, message: str, scripted: Script
 ) -> None:

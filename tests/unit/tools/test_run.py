@@ -14,6 +14,7 @@ from agentflow.tools.base_generator import base_generator
 from agentflow.tools.redaction import MESSAGE
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import MAX_MESSAGE, run_tool
+from tests.cases import table
 from tests.waiting import LAST_RESORT
 
 
@@ -55,16 +56,7 @@ def _fail() -> str:
 BAD, BROKEN, EMPTY = ErrorClass.BAD_ARGUMENTS, ErrorClass.TOOL_ERROR, ErrorClass.EMPTY_RESULT
 HANDLED = StructuredTool.from_function(_fail, name="f", description="d", handle_tool_error=True)
 BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "base64": "xx", "mime_type": "image/png"}]
-TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-SAID = [
-    (" done\n", "done"),
-    (TEXTS, "a\nb"),
-    (BLOCKS, "a\n[image]"),
-    (["a", "b"], "a\nb"),
-    ({"n": 1}, '{"n": 1}'),
-    (42, "42"),
-    ("a\ud800b", "a?b"),
-]
+SAID = table(__file__, "said.txt")
 RAISED = [
     *((ValueError("broken\nthing"), "broken thing"), (OSError(5, "io"), "[Errno 5] io")),
     *((RecursionError("deep"), "deep"), (ExceptionGroup("many", [ValueError("a")]), "many (1 sub-exception)")),

@@ -84,19 +84,7 @@ def test_all_runs_are_listed_with_what_they_came_to(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("name", "asked", "ids"),
-    [
-        ("seed", {"family": "easy"}, ["1", "3"]),
-        ("seed", {"outcome": "correct"}, ["0", "1"]),
-        ("seed", {"tool": "wikipedia_search"}, ["1"]),
-        ("seed", {"tool": "wikipedia_search", "family": "hard"}, []),
-        ("seed", {"order": "turns", "down": "true", "limit": 2}, ["1", "0"]),
-        ("seed", {"offset": 4}, ["4"]),
-        ("seed", {"text": "NEEDLE “in”"}, ["1"]),
-        ("seed", {"text": "question 3"}, ["3"]),
-        ("seed", {"text": "nowhere"}, []),
-        ("seed", {"text": "decided_by"}, []),
-        ("training", {"split": "train", "step": 1}, [f"1-train-{number}" for number in range(4)]),
-    ],
+    table(__file__, "traces.txt"),
 )
 def test_traces_are_filtered_searched_ordered_and_cut_into_pages(
     client: Client, name: str, asked: dict[str, Any], ids: list[str]

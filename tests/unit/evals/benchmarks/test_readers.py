@@ -10,6 +10,7 @@ import pytest
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.readers import choice, gpqa, number, text
 from agentflow.evals.benchmarks.rows import read_rows
+from tests.cases import table
 
 ROWS = [{"question": "Where,\nand when?", "answer": "Rome"}, {"question": "Ünder \u2028 what?", "answer": "the sea"}]
 
@@ -31,15 +32,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("row", "accepted"),
-    [
-        ({"answer": "Rome"}, ["Rome"]),
-        ({"answer": ["Rome"]}, ["Rome"]),
-        ({"golden_answers": ["Rome", "Roma"]}, ["Rome", "Roma"]),
-        ({"answer": "Rome", "answer_aliases": ["Roma"]}, ["Rome", "Roma"]),
-        ({"answer": "Rome", "aliases": "Roma"}, ["Rome", "Roma"]),
-        ({"result": "Rome; Roma"}, ["Rome", "Roma"]),
-        ({"answer": 3}, ["3"]),
-    ],
+    table(__file__, "accepted.txt"),
 )
 def test_accepted_answers(row: dict[str, Any], accepted: list[str]) -> None:
     found = text({"question": "Where?", **row})
@@ -53,13 +46,7 @@ def test_numbers(answer: Any, gold: str) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    [
-        {"options": {"A": "liver", "B": "heart"}, "answer_idx": "B", "answer": "heart"},
-        {"options": {"A": "liver", "B": "heart"}, "answer": "heart"},
-        {"options": ["A. liver", "B. heart"], "answer": "heart"},
-        {"choices": ["A. liver", "B. heart"], "answer_idx": 1, "answer": "B. heart"},
-        {"choices": ["liver", "heart"], "answer": "B"},
-    ],
+    table(__file__, "options.txt"),
 )
 def test_options(row: dict[str, Any]) -> None:
     found = choice({"question": "Which?", **row})

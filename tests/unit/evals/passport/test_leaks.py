@@ -10,31 +10,9 @@ from hypothesis import strategies as st
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.passport.leaks import GRAM, LONGEST, RUN, QuestionMatcher, own_page, plain_words, spaced
+from tests.cases import table
 
-HOPS = QuestionMatcher(
-    "Which city is the birthplace of the founder of the firm that published Song of Fupoz?", "Bukazo"
-)
-QUESTIONS = {
-    "hops": HOPS,
-    "movie": QuestionMatcher(
-        "What was the opening weekend, in dollars, of the 1994 film in which the director of Zelo Nights played a "
-        "barber?",
-        "4,100,000",
-    ),
-    "pairs": QuestionMatcher(
-        "Find the number of ordered pairs (x, y) of positive integers not exceeding 2024 with x + 2y divisible by 7.",
-        "113",
-    ),
-    "vignette": QuestionMatcher(
-        "A 34-year-old woman comes to the emergency department because of chest pain and shortness of breath since "
-        "this morning. She returned from a long flight yesterday. Her pulse is 118/min and her left calf is swollen. "
-        "Which of the following is the most likely diagnosis?",
-        "Pulmonary embolism",
-        "B",
-    ),
-    "nationality": QuestionMatcher("Were Scott Derrickson and Ed Wood of the same nationality?", "yes"),
-    "author": QuestionMatcher("Who wrote Song of Fupoz?", "Rulo Tazi"),
-}
+QUESTIONS = {name: QuestionMatcher(*said) for name, *said in table(__file__, "questions.txt")}
 PAGES = (*BENCHMARKS["gaia"].own_pages, "hotpotqa.github.io")
 FOUND: dict[str, Callable[[QuestionMatcher, str], bool]] = {
     "query": lambda asked, text: asked.is_query(text),
@@ -64,7 +42,7 @@ def test_every_downloaded_benchmark_has_its_own_page() -> None:
 
 def test_what_a_tool_repeats_of_its_call_is_no_copy_in_any_form() -> None:
     call = "In what town was the founder of the company behind Song of Fupoz born?"
-    assert not HOPS.is_copied(f"Results for: {call}\n1. Kimawo Press", [call])
+    assert not QUESTIONS["hops"].is_copied(f"Results for: {call}\n1. Kimawo Press", [call])
 
 
 @given(st.lists(st.text("abcdefghij", min_size=3, max_size=8), min_size=RUN, max_size=60, unique=True), st.data())

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -61,38 +62,7 @@ def test_the_time_for_a_long_answer_is_linear(name: str) -> None:
     assert not any(SCORERS[name](text).correct for text in texts)
 
 
-PROGRAM = """
-import sys
-from tests.unit.evals.scorers.test_any_text import SCORERS
-
-ATTACKS = [
-    "__import__('os').system('true')",
-    "eval('24')",
-    "exec('import os')",
-    "open('/etc/passwd').read()",
-    "(lambda: 24)()",
-    "[x for x in (1,)]",
-    "{1: print(24)}",
-    "f'{print(1)}'",
-    "().__class__.__base__.__subclasses__()",
-    "\\\\boxed{__import__('os').getcwd()}",
-    "<answer>exec('1')</answer>",
-    "1+2+3+4\\nimport os",
-    "@print\\ndef f(): pass",
-]
-for scorer in SCORERS.values():
-    scorer("1*2*3*4")  # whatever is imported at the first call
-
-def watch(event, arguments):
-    if event != "compile":  # to read an expression
-        print(event, arguments, flush=True)
-        raise SystemExit(1)
-
-sys.addaudithook(watch)
-for attack in ATTACKS:
-    for scorer in SCORERS.values():
-        assert not scorer(attack).correct
-"""
+PROGRAM = (Path(__file__).parent / "cases/attacks.py.txt").read_text()
 
 
 @pytest.mark.process

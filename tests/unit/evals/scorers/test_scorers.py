@@ -11,6 +11,7 @@ from agentflow.evals.scorers.free_text import exact_match, f1, free_text, normal
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Decision, Score
+from tests.cases import table
 
 
 @pytest.mark.parametrize(
@@ -35,15 +36,7 @@ def test_a_score_says_which_rule_decided(score: Score, by: str) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "gold", "em", "overlap"),
-    [
-        ("the Cat", "cat", 1, 1),
-        ("big cat", "cat", 0, 2 / 3),
-        ("dog", "cat", 0, 0),
-        ("yes it is", "yes", 0, 0),
-        ("", "cat", 0, 0),
-        ("cat cat", "cat", 0, 2 / 3),
-        ("-5", "5", 1, 1),
-    ],
+    table(__file__, "em_and_f1.txt"),
 )
 def test_em_and_f1_are_those_of_the_official_scripts(answer: str, gold: str, em: float, overlap: float) -> None:
     assert exact_match(answer, gold) == em
@@ -83,15 +76,7 @@ def test_a_number_is_the_same_however_it_is_written(value: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "final"),
-    [
-        ("<answer>a</answer> b <answer>c</answer>", "c"),
-        ("<answer>a</answer><answer> </answer>", "a"),
-        (r"\boxed{a{b}c} d", "a{b}c"),
-        (r"\boxed a", r"\boxed a"),
-        ("b\nThe answer is: a", "a"),
-        ("a", "a"),
-        ("x" * 20_000 + "\nAnswer: a", "a"),
-    ],
+    table(__file__, "last_mark.txt"),
 )
 def test_the_last_mark_counts(text: str, final: str) -> None:
     assert final_answer(text) == final

@@ -8,20 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.graph.models.pace import LONGEST, Pace, retry_after
+from tests.cases import table
 
 
 @pytest.mark.parametrize(
     ("headers", "seconds"),
-    [
-        ({"retry-after": "2"}, 2.0),
-        ({"retry-after": "0.5", "retry-after-ms": "250"}, 0.25),
-        ({"retry-after-ms": "soon", "retry-after": "3"}, 3.0),
-        ({}, None),
-        ({"retry-after": "-1"}, None),
-        ({"retry-after": "inf"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
-    ],
+    table(__file__, "pace.txt"),
 )
 def test_the_time_is_read(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds

@@ -12,6 +12,7 @@ from agentflow.rl.apps.agent import compare, inputs, read_tasks
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
 from agentflow.rl.policy.node_paths import fits, learns
+from tests.cases import table
 from tests.graphs import Server, rollout
 
 GRAPH = "examples.help_desk:build"
@@ -79,16 +80,7 @@ def test_an_answer_is_compared_with_the_tasks(answer: str, reward: float) -> Non
 
 @pytest.mark.parametrize(
     ("pattern", "path", "fit"),
-    [
-        ("planner", "planner", True),
-        ("planner", "research/planner", True),
-        ("research", "research/planner", True),
-        ("research/planner", "a/research/planner", True),
-        ("research/planner", "research/x/planner", False),
-        ("research/*/planner", "research/x/planner", True),
-        ("plan*", "planner", True),
-        ("planner", "planners", False),
-    ],
+    table(__file__, "patterns.txt"),
 )
 def test_patterns_of_paths(pattern: str, path: str, fit: bool) -> None:
     assert fits(pattern, path.split("/")) == fit

@@ -18,6 +18,7 @@ from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
+from tests.cases import table
 from tests.chat_templates import ScriptedPolicy, called, needs_templates
 from tests.graphs import Server, chain, rollout, trainable
 
@@ -177,20 +178,11 @@ async def test_a_failed_call_is_the_rollouts_and_is_not_repeated(error: Exceptio
     assert str(error) in found.trace.error
 
 
-IMAGE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}]
-
-
 @pytest.mark.parametrize(
     ("address", "body"),
     [
-        ("/chat/completions", {"messages": IMAGE}),
-        ("/chat/completions", {"messages": MESSAGES, "n": 2}),
-        ("/chat/completions", {"messages": MESSAGES, "logprobs": True}),
-        ("/chat/completions", {"messages": [{"role": "nobody", "content": "q"}]}),
-        ("/chat/completions", {"messages": []}),
+        *table(__file__, "capture.txt"),
         ("/chat/completions", {"messages": [{"role": "user", "content": "x" * (16 << 20)}]}),
-        ("/responses", {"input": "q"}),
-        ("/completions", {"prompt": "q"}),
     ],
 )
 async def test_what_it_cannot_answer_ends_the_rollout(address: str, body: dict[str, Any]) -> None:

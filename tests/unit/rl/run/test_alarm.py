@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.rl.run.alarm import MAX_EXACT_DRIFT, REMEDIES, Cause, alarm
+from tests.cases import table
 
 WELL: dict[str, float] = {
     "reward": 0.5,
@@ -32,7 +33,6 @@ def validation(step: int, accuracy: float) -> dict[str, Any]:
     return {"step": step, "split": "test", "accuracy": accuracy}
 
 
-STALE = ("staleness", 1.0)
 SHOWN = {
     Cause.MISMATCH: steps(2, drift=[0.2, 0.2]),
     Cause.STALE: steps(6, drift=[5e-4, 0.12, 0.3]),
@@ -45,39 +45,15 @@ SHOWN = {
 }
 
 
+MORE = table(__file__, "alarms.txt")
+"""A cause, the number of steps, a figure of all steps, and figures of the last ones."""
+
+
 @pytest.mark.parametrize(
     ("cause", "lines"),
     [
         *SHOWN.items(),
-        # A distance of half precision is no staleness until it grows.
-        (None, steps(4, drift=[0.02, 0.05, 0.09, 0.09])),
-        (Cause.STALE, steps(4, drift=[0.02, 0.05, 0.11, 0.12])),
-        # The weights of a step before are no fault of a run that samples with them.
-        (Cause.STALE, steps(4, drift=[0.01, 0.02, 0.03])),
-        (None, steps(4, STALE, drift=[0.01, 0.02, 0.03])),
-        (Cause.STALE, steps(4, STALE, drift=[0.01, 0.12, 0.13])),
-        # One step raises no alarm but that of the learning rate.
-        (None, steps(8, drift=[99.0])),
-        (None, steps(8, drift=[99.0, WELL["drift"]])),
-        (None, steps(8, fault_rate=[99.0])),
-        (None, steps(8, fault_rate=[99.0, WELL["fault_rate"]])),
-        (None, steps(8, reply_tokens=[99.0])),
-        (None, steps(8, reply_tokens=[99.0, WELL["reply_tokens"]])),
-        (Cause.LEARNING_RATE, steps(1, logprob_change=[0.9])),
-        # A training with GSPO that went on well had one update of 0.28 nats.
-        (None, steps(4, logprob_change=[0.28, 0.02])),
-        (None, steps(4, logprob_change=[0.28])),
-        (Cause.LEARNING_RATE, steps(4, logprob_change=[0.16, 0.28])),
-        # An entropy that rises shows a policy that comes apart; one step may look like anything.
-        (None, steps(8, entropy=[0.7, 0.8, 0.9])),
-        (None, steps(8, entropy=[1.2])),
-        (Cause.ENTROPY, steps(8, entropy=[0.7, 1.1, 1.2])),
-        # A training at seven times the learning rate lost its reward, and no single update of it was large.
-        (None, steps(5, kl=[0.0, 0.02, 0.06, 0.09, 0.18])),
-        (Cause.LEARNING_RATE, steps(5, kl=[0.0, 0.02, 0.06, 0.09, 0.27])),
-        # It has been as high before; and a teacher may be far from the start.
-        (None, steps(5, kl=[0.0, 0.2, 0.02, 0.02, 0.3])),
-        (None, steps(1, kl=[9.0])),
+        *((cause and Cause[cause], steps(number, *more.items(), **changed)) for cause, number, more, changed in MORE),
         # What was not measured raises no alarm.
         (None, []),
         (None, [{"step": step, "split": "train", "reward": 0.0} for step in range(1, 9)]),

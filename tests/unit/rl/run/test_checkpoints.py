@@ -148,15 +148,7 @@ def test_what_a_killed_process_left_is_replaced(tmp_path: Path, monkeypatch: pyt
     assert content(tmp_path, {1: 0.5}) == "step 1"
 
 
-HOLDER = """
-import sys
-from pathlib import Path
-from agentflow.cli import app
-from agentflow.rl.run.checkpoints import run_lock
-with run_lock(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+HOLDER = (Path(__file__).parent / "cases/holder.py.txt").read_text()
 
 
 def test_the_second_is_refused_at_once_by_any_name_and_told_who_holds_the_folder(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from agentflow.rl.traces import chat_rows as chat
 from agentflow.rl.traces import langsmith, otel
 from agentflow.rl.traces.convert import convert, format_of
 from agentflow.rl.traces.episode import Dropped, DropReason, Episode, TracesError
+from tests.cases import table
 from tests.failing import fails
 from tests.unit.rl.traces.spans import Json, asked, attributes, chat_span, request, said, span, write
 
@@ -175,16 +176,7 @@ def chat_episode(tmp_path: Path, row: Json) -> Episode:
 
 @pytest.mark.parametrize(
     ("score", "reward"),
-    [
-        ({"thumbs": "up"}, 1.0),
-        ({"rating": "👎"}, 0.0),
-        ({"feedback": True}, 1.0),
-        ({"score": 0.25}, 0.25),
-        ({"score": 5}, None),
-        ({"score": float("nan")}, None),
-        ({"score": []}, None),
-        ({}, None),
-    ],
+    table(__file__, "scores.txt"),
 )
 def test_scores_of_chat_rows(tmp_path: Path, score: Json, reward: float | None) -> None:
     assert chat_episode(tmp_path, asked("How?", "So.", **score)).reward == reward
