@@ -54,10 +54,7 @@ async def test_a_judge_that_is_down_raises_and_is_not_remembered(tmp_path: Path)
 OPTIONS = {"A": "the liver", "B": "the heart"}
 
 
-@pytest.mark.parametrize(
-    ("reply", "choice"),
-    table(__file__, "chosen.txt"),
-)
+@pytest.mark.parametrize(("reply", "choice"), table(__file__, "chosen.txt"))
 async def test_it_reads_which_option_is_chosen(reply: str, choice: str) -> None:
     with FakeOpenAI(lambda _: reply) as server:
         assert await judge(server).choose("Which organ?", OPTIONS, "the muscle that pumps") == choice
@@ -105,9 +102,6 @@ async def test_calls_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert most <= 3
 
 
-@pytest.mark.parametrize(
-    ("reply", "decision"),
-    table(__file__, "verdicts.txt"),
-)
+@pytest.mark.parametrize(("reply", "decision"), table(__file__, "verdicts.txt"))
 def test_replies(reply: str, decision: str) -> None:
     assert read_reply(reply, "verdict", set(Decision), Decision.UNDECIDED) == decision

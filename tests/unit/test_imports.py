@@ -118,10 +118,7 @@ def test_there_is_no_circle(room: Callable[[str], str]) -> None:
     list(TopologicalSorter(graph).static_order())
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    table(__file__, "violations.txt"),
-)
+@pytest.mark.parametrize(("module", "source"), table(__file__, "violations.txt"))
 def test_a_violation_is_seen(module: str, source: str) -> None:
     assert violations(module, source)
 

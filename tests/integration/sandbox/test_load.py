@@ -15,6 +15,7 @@ from agentflow.tools.sandbox import memory
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.limits import Limits, Outcome
 from agentflow.tools.sandbox.turns import SLOTS, turns
+from tests.cases import table
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
 from tests.sandboxes import TIERS, close_all, executes_in, is_alive, new_processes, run, server
 from tests.waiting import LAST_RESORT, until, until_async
@@ -22,21 +23,7 @@ from tests.waiting import LAST_RESORT, until, until_async
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
 
 LIMITS = Limits(seconds=LAST_RESORT)
-FAILURES = {
-    "closes what it has": "import os\nos.closerange(0, 4096)",
-    "kills itself": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-    "takes all memory": "a = []\nwhile True:\n    a.append(bytearray(1 << 24))",
-    "tries to fork": "import os\nfor _ in range(100):\n    try: os.fork()\n    except OSError: pass",
-    "opens all it can": "import os\na = []\nwhile True:\n    a.append(os.dup(0))",
-    "starts all threads it can": (
-        "import threading, time\nwhile True:\n    threading.Thread(target=time.sleep, args=(5,), daemon=True).start()"
-    ),
-    "fills its folder": "import os\nfor n in range(100_000):\n    open(str(n), 'wb').write(bytes(1 << 16))",
-    "floods": "while True:\n    print('x' * 100_000)",
-    "divides by zero": "1 / 0",
-    "is no program": "def f(:",
-    "ends without a word": "import os\nos._exit(7)",
-}
+FAILURES = dict(table(__file__, "load.txt"))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -104,10 +104,7 @@ def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize(
-    ("content", "code"),
-    table(__file__, "settings.txt"),
-)
+@pytest.mark.parametrize(("content", "code"), table(__file__, "settings.txt"))
 def test_traces_without_settings_of_this_version_are_not_mixed_with_new_ones(
     tmp_path: Path, content: str | None, code: str
 ) -> None:

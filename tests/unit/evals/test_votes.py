@@ -13,8 +13,7 @@ from agentflow.evals.scorers.score import Decision, Score
 from agentflow.evals.votes import majority
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
-
-OPTIONS: dict[str, Any] = {"options": {"A": "liver", "B": "heart"}, "letter": "B"}
+from tests.cases import table
 
 
 def tried(bench: Benchmark, task: Task, answers: Sequence[str | None]) -> list[Record]:
@@ -27,22 +26,11 @@ def tried(bench: Benchmark, task: Task, answers: Sequence[str | None]) -> list[R
     return records
 
 
-@pytest.mark.parametrize(
-    ("name", "task", "answers", "right"),
-    [
-        ("aime24", Task.of("How many?", "204"), ["The answer is 204", "204", "204 minutes", "7", "7"], True),
-        ("aime24", Task.of("How many?", "7"), ["The answer is 204", "204", "204 minutes", "7", "7"], False),
-        ("medqa", Task.of("Which?", "B. heart", **OPTIONS), ["B", "The answer is B.", "heart", "A", "A"], True),
-        ("bamboogle", Task.of("Is it?", "yes"), ["No", "No", "Yes, it is.", "yes", "Yes, as both are."], True),
-        ("bamboogle", Task.of("Who?", "Ann Lee"), ["Bo", "The Bo", "Ann Lee", "Ann  Lee.", "ann lee"], True),
-        ("bamboogle", Task.of("Who?", "Apollo 11"), ["Apollo 11", "Gemini 11", "Gemini 11"], False),
-        ("bamboogle", Task.of("Who?", "Ann"), ["Bo", "Ann"], False),
-        ("bamboogle", Task.of("Who?", "Ann"), [None, None, "Ann"], True),
-        ("bamboogle", Task.of("Who?", "Ann"), [None, None], False),
-    ],
-)
-def test_the_most_frequent_value_counts(name: str, task: Task, answers: list[str | None], right: bool) -> None:
-    assert majority(tried(benchmark(name), task, answers)) == right
+@pytest.mark.parametrize(("name", "question", "gold", "more", "answers", "right"), table(__file__, "votes.txt"))
+def test_the_most_frequent_value_counts(
+    name: str, question: str, gold: str, more: dict[str, Any], answers: list[str | None], right: bool
+) -> None:
+    assert majority(tried(benchmark(name), Task.of(question, gold, **more), answers)) == right
 
 
 def test_a_value_is_right_if_a_try_that_states_it_is() -> None:

@@ -20,6 +20,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.state import State, Verdict
 from agentflow.nodes.analyst import begin
 from agentflow.nodes.verifier import close
+from tests.cases import table
 from tests.scripted import CONTINUE, PLAN, THREAD, Script, echo, question
 
 # A node of another graph
@@ -189,17 +190,10 @@ async def test_a_node_of_ones_own_gets_the_settings_of_the_run(scripted: Script)
     assert seen == [(4, False), (5, False), (4, False)]
 
 
-MISTAKES: dict[str, tuple[str, Any, str]] = {
-    "nothing": ("verifier", None, "NoneType"),
-    "too little": ("verifier", {"memory": []}, "status"),
-    "unknown": ("generator", {"answer": "", "messages": [], "mood": 1}, "mood"),
-    "wrong type": ("planner", {"plan": "Tool: echo"}, "plan"),
-    "wrong part": ("verifier", {"memory": [{"turn": 0}], "status": "running"}, "memory.0.turn"),
-    "wrong word": ("verifier", {"memory": [], "status": "done"}, "status"),
-}
+MISTAKES = [pytest.param(*case, id=title) for title, *case in table(__file__, "mistakes.txt")]
 
 
-@pytest.mark.parametrize(("name", "update", "field"), MISTAKES.values(), ids=MISTAKES)
+@pytest.mark.parametrize(("name", "update", "field"), MISTAKES)
 async def test_a_wrong_update_names_the_node_and_the_field(
     name: str, update: Any, field: str, scripted: Script
 ) -> None:

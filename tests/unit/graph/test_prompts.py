@@ -11,6 +11,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.prompts import PLACEHOLDERS, Prompted, check, fill
 from agentflow.nodes import analyst, executor, generator, planner, verifier
+from tests.cases import table
 from tests.scripted import GUESS, Script, question
 
 DEFAULTS: dict[Prompted, str] = {
@@ -22,17 +23,7 @@ DEFAULTS: dict[Prompted, str] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("module", "text", "problem"),
-    [
-        ("planner", "Plan!", r"\{tools\}"),
-        ("planner", "Plan with {tools} and {secrets}.", r"\{secrets\}.*\{tools\}"),
-        ("executor", "{name} {description}", r"\{arguments\}"),
-        ("verifier", "Judge {plan}.", r"\{plan\}"),
-        ("generator", " \n", "generator"),
-        ("tools", "x", "tools"),
-    ],
-)
+@pytest.mark.parametrize(("module", "text", "problem"), table(__file__, "prompts.txt"))
 def test_a_prompt_that_cannot_be_filled_is_refused(module: Any, text: str, problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         Context(prompts={module: text})

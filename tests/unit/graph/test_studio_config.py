@@ -12,6 +12,7 @@ from agentflow.graph.prompts import PLACEHOLDERS
 from agentflow.graph.server import for_server, graph
 from agentflow.graph.studio_config import StudioConfig
 from agentflow.nodes import planner, verifier
+from tests.cases import table
 from tests.scripted import GUESS, Script, echo, question
 
 SCHEMA: dict[str, Any] = graph.get_context_jsonschema() or {}
@@ -56,17 +57,7 @@ def test_what_is_filled_in_is_where_the_modules_look() -> None:
     assert StudioConfig(verifier_prompt=verifier.PROMPT).prompts == {}
 
 
-@pytest.mark.parametrize(
-    ("filled", "problem"),
-    [
-        ({"planner_prompt": "Plan!"}, r"\{tools\}"),
-        ({"verifier_prompt": "{plan}"}, r"\{plan\}"),
-        ({"max_turns": 0}, "max_turns"),
-        ({"planner_modell": "x"}, "planner_modell"),
-        ({"models": {"judge": "x"}}, "judge"),
-        ({"models": "x"}, "models"),
-    ],
-)
+@pytest.mark.parametrize(("filled", "problem"), table(__file__, "studio_config.txt"))
 def test_what_cannot_be_is_refused(filled: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         StudioConfig(**filled)

@@ -66,10 +66,7 @@ async def test_what_names_tools(attribute: str, names: list[str]) -> None:
     assert [found.name for found in await load(f"my={HERE}:{attribute}")] == [f"my_{name}" for name in names]
 
 
-@pytest.mark.parametrize(
-    ("spec", "code", "named"),
-    table(__file__, "external.txt"),
-)
+@pytest.mark.parametrize(("spec", "code", "named"), table(__file__, "external.txt"))
 async def test_what_names_none_says_why_on_one_line(spec: str, code: str, named: str) -> None:
     with fails(SpecError, code, named):
         await load(spec)

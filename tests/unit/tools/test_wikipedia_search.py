@@ -63,13 +63,7 @@ async def test_no_hit_is_an_empty_result(corpus: str) -> None:
         assert f'"{query}"'.replace("\ud800", "?") in result.output
 
 
-SENTENCES = {
-    "No end": "No end",
-    "J. R. Brown is a writer. He writes.": "J. R. Brown is a writer.",
-    "A first sentence\nover two lines. And more.": "A first sentence over two lines.",
-    "It was 3.5 metres in those days! Yes.": "It was 3.5 metres in those days!",
-    "word " * 100: ("word " * 48)[:239] + "…",
-}
+SENTENCES = dict(table(__file__, "sentences.txt"))
 
 
 def test_the_first_sentence_is_one_line() -> None:
@@ -253,14 +247,7 @@ async def test_documents_come_in_several_forms(httpserver: HTTPServer, document:
     assert (await retrieved(httpserver)).output.splitlines() == ["T: t"] * 3
 
 
-UNREADABLE = [
-    {},
-    {"result": []},
-    {"result": 3},
-    {"result": [[1]]},
-    {"result": [[{"document": {}}]]},
-    {"result": [None]},
-]
+UNREADABLE = table(__file__, "unreadable.txt")
 
 
 async def test_no_passage_is_an_empty_result_and_another_reply_cannot_be_read(httpserver: HTTPServer) -> None:

@@ -82,10 +82,7 @@ def test_all_runs_are_listed_with_what_they_came_to(client: Client) -> None:
     assert (page["all"], page["number"], page["correct"]) == (5, 2, 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "asked", "ids"),
-    table(__file__, "traces.txt"),
-)
+@pytest.mark.parametrize(("name", "asked", "ids"), table(__file__, "traces.txt"))
 def test_traces_are_filtered_searched_ordered_and_cut_into_pages(
     client: Client, name: str, asked: dict[str, Any], ids: list[str]
 ) -> None:
@@ -197,10 +194,7 @@ def test_only_this_machine_is_answered(client: Client, hosts: list[str], status:
     assert {host: client.ask("/", headers={"Host": host}).status_code for host in hosts} == dict.fromkeys(hosts, status)
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    table(__file__, "addresses.txt"),
-)
+@pytest.mark.parametrize(("path", "status"), table(__file__, "addresses.txt"))
 def test_an_address_is_never_a_path_and_what_cannot_be_meant_is_refused(client: Client, path: str, status: int) -> None:
     asked = path.format(seed=client.id("seed"), training=client.id("training"))
     assert client.ask(asked).status_code == status

@@ -88,10 +88,7 @@ def written(path: Path, values: list[Any]) -> list[Place]:
     return [place for place, _ in Tail(path).look().lines or ()]
 
 
-@pytest.mark.parametrize(
-    ("value", "text", "found"),
-    table(__file__, "lines.txt"),
-)
+@pytest.mark.parametrize(("value", "text", "found"), table(__file__, "lines.txt"))
 def test_values_are_searched_in_any_case_and_names_of_fields_are_not(
     path: Path, value: Any, text: str, found: bool
 ) -> None:

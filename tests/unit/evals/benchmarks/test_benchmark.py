@@ -10,24 +10,13 @@ from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.task import Task
-from tests.cases import cases
+from tests.cases import cases, table
 from tests.failing import fails
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
 CORRECT, INCORRECT, UNDECIDED = Decision
 CHOICE = {"question": "Which organ?", "options": {"A": "the liver", "B": "the heart"}, "answer_idx": "B"}
-ROWS = {
-    "bamboogle": {"Question": "Where?", "Answer": "Istanbul"},
-    "2wiki": {"question": "Where?", "answer": "Istanbul", "type": "compositional"},
-    "hotpotqa": {"question": "Where?", "answer": "Istanbul"},
-    "musique": {"question": "Where?", "answer": "Istanbul", "answer_aliases": ["Stamboul"]},
-    "gaia": {"Question": "Where?", "Final answer": "Istanbul", "Level": 1, "file_name": ""},
-    "aime24": {"Problem": "How many?", "Answer": 204},
-    "amc23": {"problem": "How many?", "answer": 27.0},
-    "game24": {"numbers": [1, 2, 3, 4]},
-    "gpqa": CHOICE,
-    "medqa": CHOICE,
-}
+ROWS = dict(table(__file__, "rows.txt"))
 
 
 def one(name: str, tmp_path: Path) -> Task:

@@ -76,10 +76,7 @@ def test_a_file_is_a_benchmark_by_its_path(tmp_path: Path) -> None:
     assert (found.name, found.tasks()) == ("quiz.jsonl", benchmark(f"{HERE}:QUIZ").tasks())
 
 
-@pytest.mark.parametrize(
-    ("spec", "code", "named"),
-    table(__file__, "own.txt"),
-)
+@pytest.mark.parametrize(("spec", "code", "named"), table(__file__, "own.txt"))
 def test_what_is_none_says_why_on_one_line(spec: str, code: str, named: str) -> None:
     with fails(BenchmarkError, code, named):
         benchmark(spec)

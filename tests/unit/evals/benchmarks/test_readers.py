@@ -30,10 +30,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
         assert [row for _, row in read_rows(tmp_path / name)] == ROWS, name
 
 
-@pytest.mark.parametrize(
-    ("row", "accepted"),
-    table(__file__, "accepted.txt"),
-)
+@pytest.mark.parametrize(("row", "accepted"), table(__file__, "accepted.txt"))
 def test_accepted_answers(row: dict[str, Any], accepted: list[str]) -> None:
     found = text({"question": "Where?", **row})
     assert [found.gold, *found.data["aliases"]] == accepted
@@ -44,10 +41,7 @@ def test_numbers(answer: Any, gold: str) -> None:
     assert number({"problem": "How many?", "answer": answer}).gold == gold
 
 
-@pytest.mark.parametrize(
-    "row",
-    table(__file__, "options.txt"),
-)
+@pytest.mark.parametrize("row", table(__file__, "options.txt"))
 def test_options(row: dict[str, Any]) -> None:
     found = choice({"question": "Which?", **row})
     assert found.question == "Which?\n\nA. liver\nB. heart\n\nAnswer with the letter of one option."

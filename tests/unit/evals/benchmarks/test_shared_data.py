@@ -8,19 +8,11 @@ import pytest
 
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
+from tests.cases import table
 from tests.failing import fails
 
 DATA = Path(__file__).parents[5] / "shared" / "data"
-FILES = {
-    "bamboogle": ("bamboogle.jsonl", 125),
-    "2wiki": ("2wiki_500.jsonl", 500),
-    "hotpotqa": ("hotpotqa_500.jsonl", 500),
-    "musique": ("musique_500.jsonl", 500),
-    "aime24": ("aime24.jsonl", 30),
-    "amc23": ("amc23.jsonl", 40),
-    "game24": ("game24_tot.csv", 1362),
-    "medqa": ("medqa_test.jsonl", 1273),
-}
+FILES = {name: (file, number) for name, file, number in table(__file__, "shared_data.txt")}
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="no benchmark files beside the repository")
 
 

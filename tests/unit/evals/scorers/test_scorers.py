@@ -34,10 +34,7 @@ def test_a_score_says_which_rule_decided(score: Score, by: str) -> None:
     assert score.decided_by == by
 
 
-@pytest.mark.parametrize(
-    ("answer", "gold", "em", "overlap"),
-    table(__file__, "em_and_f1.txt"),
-)
+@pytest.mark.parametrize(("answer", "gold", "em", "overlap"), table(__file__, "em_and_f1.txt"))
 def test_em_and_f1_are_those_of_the_official_scripts(answer: str, gold: str, em: float, overlap: float) -> None:
     assert exact_match(answer, gold) == em
     assert f1(answer, gold) == pytest.approx(overlap)
@@ -74,9 +71,6 @@ def test_a_number_is_the_same_however_it_is_written(value: int) -> None:
         assert number(written, str(value + 1)).decision == Decision.INCORRECT
 
 
-@pytest.mark.parametrize(
-    ("text", "final"),
-    table(__file__, "last_mark.txt"),
-)
+@pytest.mark.parametrize(("text", "final"), table(__file__, "last_mark.txt"))
 def test_the_last_mark_counts(text: str, final: str) -> None:
     assert final_answer(text) == final

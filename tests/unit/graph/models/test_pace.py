@@ -11,10 +11,7 @@ from agentflow.graph.models.pace import LONGEST, Pace, retry_after
 from tests.cases import table
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    table(__file__, "pace.txt"),
-)
+@pytest.mark.parametrize(("headers", "seconds"), table(__file__, "pace.txt"))
 def test_the_time_is_read(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds
 

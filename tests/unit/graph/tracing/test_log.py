@@ -10,6 +10,7 @@ from langchain_core.messages import HumanMessage
 from agentflow import Context, TracingError, build_graph, tracing
 from agentflow.graph.state import InputState
 from agentflow.graph.tracing.log import EVENTS
+from tests.cases import table
 from tests.failing import fails
 from tests.scripted import GUESS, Script, Scripted
 
@@ -62,17 +63,7 @@ def test_other_records_are_lines_too_and_hold_no_secret(
     assert "planted" not in path.read_text()
 
 
-@pytest.mark.parametrize(
-    ("to", "code", "named"),
-    [
-        ("", "no_target", ""),
-        (" , ", "no_target", ""),
-        ("jaeger", "unknown_target", "jaeger"),
-        ("log:/no/such/folder/log", "unwritable", "/no/such/folder/log"),
-        ("otel:collector:4318", "bad_url", "collector:4318"),
-        ("langsmith", "no_key", "LANGSMITH_API_KEY"),
-    ],
-)
+@pytest.mark.parametrize(("to", "code", "named"), table(__file__, "log.txt"))
 def test_what_cannot_be_switched_on(to: str, code: str, named: str) -> None:
     with fails(TracingError, code, named), tracing(to):
         pass

@@ -78,10 +78,7 @@ def test_an_answer_is_compared_with_the_tasks(answer: str, reward: float) -> Non
     assert compare(task, {"answer": "Paris"}) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "fit"),
-    table(__file__, "patterns.txt"),
-)
+@pytest.mark.parametrize(("pattern", "path", "fit"), table(__file__, "patterns.txt"))
 def test_patterns_of_paths(pattern: str, path: str, fit: bool) -> None:
     assert fits(pattern, path.split("/")) == fit
     assert learns(path.split("/"), [pattern]) == fit

@@ -10,6 +10,7 @@ from agentflow.rl.apps.benchmark import benchmark
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
 from agentflow.tools.search_settings import SearchSettings
+from tests.cases import table
 from tests.failing import fails
 
 
@@ -22,22 +23,9 @@ def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() 
     assert app.tasks("train", 3) == train[:3]
 
 
-GAME = {"numbers": [1, 2, 3, 4]}
-WHERE = {"question": "Where?", "answer": "Istanbul", "aliases": ["Stamboul"]}
 
 
-@pytest.mark.parametrize(
-    ("name", "row", "answer", "reward"),
-    [
-        ("game24", GAME, "1*2*3*4", 1.0),
-        ("game24", GAME, "<answer>(1+2+3)*4</answer>", 1.0),
-        ("game24", GAME, "24", 0.0),
-        ("bamboogle", WHERE, "stamboul", 1.0),
-        ("bamboogle", WHERE, "", 0.0),
-        # What cannot be told without a judge is not trained on.
-        ("bamboogle", WHERE, "Constantinople", None),
-    ],
-)
+@pytest.mark.parametrize(("name", "row", "answer", "reward"), table(__file__, "rewards.txt"))
 async def test_rewards(name: str, row: Any, answer: str, reward: float | None, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row) + "\n")

@@ -98,10 +98,7 @@ async def test_the_version_on_trial_answers_its_share(parts: Parts, monkeypatch:
     assert datetime.fromisoformat(state["since"]) <= datetime.now(UTC)
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "status", "code"),
-    table(__file__, "refused.txt"),
-)
+@pytest.mark.parametrize(("path", "body", "status", "code"), table(__file__, "refused.txt"))
 async def test_what_cannot_be_answered_is_refused(
     client: httpx.AsyncClient, path: str, body: Any, status: int, code: str | None
 ) -> None:

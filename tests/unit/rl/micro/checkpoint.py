@@ -9,27 +9,8 @@ from safetensors.numpy import save_file
 
 from agentflow.rl.micro.tokenizer import MicroTokenizer, train
 
-VOCABULARY = 300
-POSITIONS = 512
-CONFIG: dict[str, Any] = {
-    "model_type": "qwen2",
-    "architectures": ["Qwen2ForCausalLM"],
-    "vocab_size": VOCABULARY,
-    "hidden_size": 48,
-    "intermediate_size": 288,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "hidden_act": "silu",
-    "max_position_embeddings": POSITIONS,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1000.0,
-    "tie_word_embeddings": True,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
+CONFIG: dict[str, Any] = json.loads((Path(__file__).parent / "cases/config.json").read_text())
+VOCABULARY, POSITIONS = CONFIG["vocab_size"], CONFIG["max_position_embeddings"]
 
 
 def weights(config: dict[str, Any], seed: int = 0) -> dict[str, Any]:

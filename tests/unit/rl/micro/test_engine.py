@@ -169,10 +169,7 @@ def test_a_reply_ends_where_the_positions_do_and_a_prompt_without_room_is_refuse
         engine.submit(_prompt(9, 600))
 
 
-@pytest.mark.parametrize(
-    ("prompt", "options"),
-    table(__file__, "bad_requests.txt"),
-)
+@pytest.mark.parametrize(("prompt", "options"), table(__file__, "bad_requests.txt"))
 def test_bad_requests_are_refused_at_once(engine: Engine, prompt: Ids, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
         engine.submit(prompt, **options)

@@ -15,6 +15,7 @@ from agentflow.rl.micro import batch_invariance, products
 from agentflow.rl.micro.kv_cache import Floats
 from agentflow.rl.micro.model import MicroConfig, MicroModel
 from agentflow.rl.micro.products import LAYOUTS, Products, one_blas_thread
+from tests.cases import table
 from tests.pages import ROOT
 from tests.unit.rl.micro import checkpoint
 
@@ -96,17 +97,7 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("untried")
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"num_key_value_heads": 4},
-        {"num_key_value_heads": 1},
-        {"head_dim": 6, "hidden_size": 50, "intermediate_size": 77},
-        {"hidden_size": 1, "intermediate_size": 1},
-        {"max_position_embeddings": 8},
-    ],
-)
+@pytest.mark.parametrize("changes", table(__file__, "shapes.txt"))
 def test_a_model_of_any_shape_is_batch_invariant(changes: dict[str, Any]) -> None:
     assert batch_invariance.batch_invariant(_model(**changes))
 

@@ -141,11 +141,7 @@ def test_what_a_client_sends_by_habit_is_accepted() -> None:
     assert asked.temperature == 1.0
 
 
-@pytest.mark.parametrize(
-    "fields",
-    table(__file__, "refused.txt"),
-    ids=str,
-)
+@pytest.mark.parametrize("fields", table(__file__, "refused.txt"), ids=str)
 def test_what_cannot_be_done_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         request(**fields)

@@ -95,10 +95,7 @@ def observed(collector: TokenCollector, reply: AIMessage) -> None:
     observer.on_llm_end(LLMResult(generations=[[ChatGeneration(message=reply)]]), run_id=run)
 
 
-@pytest.mark.parametrize(
-    ("code", "prompt", "ids", "logprobs", "usage"),
-    table(__file__, "calls.txt"),
-)
+@pytest.mark.parametrize(("code", "prompt", "ids", "logprobs", "usage"), table(__file__, "calls.txt"))
 def test_what_are_no_tokens_or_do_not_fit_together_is_refused(
     code: str, prompt: list[int], ids: list[Any], logprobs: list[Any], usage: tuple[int, int] | None
 ) -> None:

@@ -81,10 +81,7 @@ def test_it_can_be_named_from_within_the_run(
     assert (tmp_path / "planner" / TOKENIZER).is_dir()
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "options", "code"),
-    table(__file__, "export.txt"),
-)
+@pytest.mark.parametrize(("source", "target", "options", "code"), table(__file__, "export.txt"))
 def test_what_cannot_be_exported(
     source: str, target: str, options: dict[str, bool], code: str, run: Path, tmp_path: Path
 ) -> None:

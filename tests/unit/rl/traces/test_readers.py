@@ -174,10 +174,7 @@ def chat_episode(tmp_path: Path, row: Json) -> Episode:
     return found
 
 
-@pytest.mark.parametrize(
-    ("score", "reward"),
-    table(__file__, "scores.txt"),
-)
+@pytest.mark.parametrize(("score", "reward"), table(__file__, "scores.txt"))
 def test_scores_of_chat_rows(tmp_path: Path, score: Json, reward: float | None) -> None:
     assert chat_episode(tmp_path, asked("How?", "So.", **score)).reward == reward
 

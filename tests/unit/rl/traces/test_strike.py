@@ -11,24 +11,12 @@ from hypothesis import strategies as st
 from agentflow.rl.traces.convert import convert
 from agentflow.rl.traces.personal import without_personal
 from agentflow.tools import redaction
+from tests.cases import sections
 from tests.unit.rl.traces.spans import chat_span, request, write
 from tests.unit.tools.test_redaction import CASES
 
-PERSONAL = {
-    "e-mail": "anna.b+c@mail.example.com",
-    "telephone": "+49 (0)151 2345-6789",
-    "card": "4111 1111 1111 1111",
-    "American Express": "378282246310005",
-    "IBAN": "DE89 3704 0044 0532 0130 00",
-    "social security": "078-05-1120",
-}
-ORDINARY = [
-    "What is 4111111111111112 times 2, plus +12345678?",
-    "at 10:00 @home, see user@host and a@b",
-    "-5 + 3 = -2; 2026-11-24; 3.14159265358979; 1,234,567,890,123,456",
-    "DE12 ABCD 1234 5678 90 is no account, and 123-45-678 no number",
-    "+49 151",
-]
+KINDS, ORDINARY = sections(__file__, "strike.txt").values()
+PERSONAL = dict(KINDS)
 
 WORDS = st.text("abc XYZ.,\n'\"{}", max_size=20)
 SECRETS = st.sampled_from([*CASES["keys of services"], *PERSONAL.values()])

@@ -58,10 +58,7 @@ def test_an_alarm_ends_a_run_that_is_to_stop_then(
     assert [line["step"] for line in trainer.log.lines()] == [1, 2], "the line of the step is kept"
 
 
-@pytest.mark.parametrize(
-    ("step", "every", "first", "validated", "expected"),
-    table(__file__, "validations.txt"),
-)
+@pytest.mark.parametrize(("step", "every", "first", "validated", "expected"), table(__file__, "validations.txt"))
 def test_a_run_that_resumes_validates_what_is_due_and_nothing_twice(
     trainer: FlowTrainer, step: int, every: int, first: bool, validated: list[int], expected: bool
 ) -> None:

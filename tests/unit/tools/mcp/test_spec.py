@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.tools.mcp.spec import ServerSpec, SpecError, Unavailable, filled, servers
+from tests.cases import table
 from tests.failing import fails
 
 SERVERS = {
@@ -44,17 +45,7 @@ def test_a_file_as_other_clients_have_it(tmp_path: Path) -> None:
     assert servers(str(toml)) == [ServerSpec("here", command=("serve", "--quiet"))]
 
 
-@pytest.mark.parametrize(
-    ("content", "code", "where"),
-    [
-        ("{", "unreadable", "servers.json"),
-        ("[]", "bad_entry", "servers.json"),
-        ({"servers": {}}, "bad_entry", "mcpServers"),
-        ({"mcpServers": {"x": {}}}, "bad_entry", "mcpServers.x"),
-        ({"mcpServers": {"x": {"command": "a", "url": "b"}}}, "bad_entry", "mcpServers.x"),
-        ({"mcpServers": {"x": {"command": 3}}}, "bad_entry", "mcpServers.x.command"),
-    ],
-)
+@pytest.mark.parametrize(("content", "code", "where"), table(__file__, "wrong_files.txt"))
 def test_a_wrong_file_says_where(tmp_path: Path, content: object, code: str, where: str) -> None:
     with fails(SpecError, code, where):
         servers(written(tmp_path, content))
