@@ -11,22 +11,10 @@ import pytest
 
 import agentflow
 from agentflow.tools.sandbox import execute
+from tests.cases import table
 
 HOME = Path(agentflow.__file__).parents[1]
-COUNTRY = [
-    "turn 1: wikipedia_search: Find the city called Nusozeg -> continue",
-    "turn 2: wikipedia_search: Find the country of Nusozeg (city) -> stop",
-    "Zataz",
-]
-PRINTED = {
-    "subgraph": ["Zataz", "Ada asked; 2 turns (wikipedia_search, wikipedia_search); answered"],
-    "chain": ["9.0", "[15.0, 18.0, 21.0]"],
-    "as_tool": ["My researcher says: Zataz"],
-    "custom_tool": ["Kevod"],
-    "custom_node": ["9 is a number.", "9"],
-    "stream": [*COUNTRY, "given up; turns kept: [1]", *COUNTRY],
-    "mcp_client": ["turn 1 of at most 6: python_coder: Convert 3 yards to feet", "9"],
-}
+PRINTED = dict(table(__file__, "examples.txt"))
 """Output of each example; the embedded model is deterministic."""
 COMPUTE = {"chain", "custom_node"}
 ELSEWHERE = {"help_desk"}

@@ -208,13 +208,7 @@ def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.Monkey
     """Not in its environment, and not in /proc: the parent process has the secret from its very beginning."""
     command = {"command": sys.executable, "args": [str(SERVER)], "env": {"GIVEN": "${ITS_OWN}"}}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"s": command}}))
-    program = (
-        "import asyncio\nfrom agentflow.tools.external import load\nfrom agentflow.tools.run import run_tool\n"
-        "async def main():\n"
-        "    tools = {tool.name: tool for tool in await load('mcp:servers.json')}\n"
-        "    print((await run_tool(tools['reachable'], {}, 60)).output)\n"
-        "asyncio.run(main())\n"
-    )
+    program = (Path(__file__).parent / "cases/reachable.py.txt").read_text()
     home = str(Path(agentflow.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": home, "OPENAI_API_KEY": SECRET, "ITS_OWN": "for-the-server"}
     done = subprocess.run(

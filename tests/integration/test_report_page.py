@@ -20,6 +20,7 @@ from tests.runs import record, turn, write_run
 pytest.importorskip("playwright.sync_api")
 
 from tests.browser import HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
+from tests.cases import table
 
 
 def report_of(*runs: Path) -> Path:
@@ -85,17 +86,7 @@ def test_questions_that_came_out_otherwise_are_a_click_away(page: Seen) -> None:
 
 def test_filters_alone_and_together(page: Seen) -> None:
     page.finds("322 traces")
-    for name, value, found in (
-        ("outcome", "undecided", "20 traces, 0 correct (0.0 %)"),
-        ("run", "1", "No trace matches."),
-        ("run", "", "20 traces"),
-        ("outcome", "", "322"),
-        ("benchmark", "aime24", "20 traces"),
-        ("benchmark", "", "322"),
-        ("error", "empty_result", "100 traces, 40 correct (40.0 %)"),
-        ("tool", "python_coder", "1 trace, 1 correct (100.0 %)"),
-        ("outcome", "failed", "No trace matches."),
-    ):
+    for name, value, found in table(__file__, "filters.txt"):
         page.choose(name, value)
         page.finds(found)
     page.choose("error", "")

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from agentflow.cli import app
 from agentflow.evals.benchmarks import store
+from tests.cases import table
 from tests.runs import record, write_run
 from tests.scripted import Scripted
 
@@ -44,26 +45,11 @@ def examples(command: Any) -> str:
 def world(folder: Path) -> None:
     """Write the files that the calls name."""
     (folder / "empty").mkdir()
-    quiz = '{"question": "Which city?", "answer": "Oslo"}\n'
-    for name, content in {
-        "broken.jsonl": "{\n",
-        "quiz.jsonl": quiz,
-        "more/quiz.jsonl": quiz,
-        "quizzes.jsonl": "".join(quiz.replace("city", f"city {number}") for number in range(40)),
-        "empty.jsonl": "",
-        "no-question.jsonl": "{}\n",
-        "no-answer.jsonl": '{"question": "Which city?"}\n',
-        "broken.json": "{",
-        "list.json": "[]",
-        "misspelt.json": '{"promts": {}}',
-        "planless.json": '{"prompts": {"planner": "Plan."}}',
-        "chart.png": "",
-        "torn/settings.json": '{"steps": ',
-        "old/settings.json": "{}",
-        "old/traces.jsonl": "",
-    }.items():
+    for name, content in table(__file__, "files.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
+    quiz = (folder / "quiz.jsonl").read_text()
+    (folder / "quizzes.jsonl").write_text("".join(quiz.replace("city", f"city {number}") for number in range(40)))
     (folder / "binary").write_bytes(b"\xff\xfe\x00")
     write_run(folder / "seed", [record(number, correct=number < 3) for number in range(6)])
     (write_run(folder / "ruled", []) / "rulings.jsonl").touch()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -108,15 +109,7 @@ async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
 
 
 def test_few_descriptors_are_enough(tier: str) -> None:
-    program = (
-        "import asyncio\nfrom agentflow.tools.sandbox.execute import execute\n"
-        "from agentflow.tools.sandbox.limits import Limits\n"
-        "async def main():\n"
-        "    codes = [f'import time\\ntime.sleep(.1)\\nprint({n})' for n in range(70)]\n"
-        "    found = await asyncio.gather(*(execute(code, Limits(seconds=120)) for code in codes))\n"
-        "    print([one.stdout for one in found] == [str(n) for n in range(70)])\n"
-        "asyncio.run(main())"
-    )
+    program = (Path(__file__).parent / "cases/few_descriptors.py.txt").read_text()
     limited = ["sh", "-c", 'ulimit -n 64 && exec "$@"', "sh", sys.executable, "-c", program]
     done = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "True", done.stderr

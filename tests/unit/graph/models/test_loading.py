@@ -17,7 +17,7 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading, providers
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, parse
-from tests.cases import cases
+from tests.cases import cases, table
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI
 
@@ -75,16 +75,7 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen(monkeypatch: pytest.MonkeyP
     assert key not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("spec", "code", "remedy"),
-    [
-        ("gpt-4o", "unknown_provider", "provider:model"),
-        ("nobody:m", "unknown_provider", "dashscope"),
-        ("openai-compatible:m", "no_url", "openai-compatible:m@http"),
-        ("openai-compatible", "no_url", "openai-compatible:NAME@http"),
-        ("embedded:x@http://host/v1", "bad_url", "@http://host/v1"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "code", "remedy"), table(__file__, "not_loaded.txt"))
 def test_what_cannot_be_loaded_says_what_to_write(spec: str, code: str, remedy: str) -> None:
     with fails(ModelError, code, remedy, configuration=True):
         load_model(spec)

@@ -23,8 +23,6 @@ def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() 
     assert app.tasks("train", 3) == train[:3]
 
 
-
-
 @pytest.mark.parametrize(("name", "row", "answer", "reward"), table(__file__, "rewards.txt"))
 async def test_rewards(name: str, row: Any, answer: str, reward: float | None, tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"

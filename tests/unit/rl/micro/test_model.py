@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from agentflow.rl.micro.model import MicroConfig, MicroModel
+from tests.cases import table
 from tests.unit.rl.micro import checkpoint
 
 IDS = np.random.default_rng(1).integers(3, checkpoint.VOCABULARY, 400)
@@ -18,17 +19,7 @@ def _decoded(model: MicroModel, start: int, end: int) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"tie_word_embeddings": False},
-        {"num_key_value_heads": 4},
-        {"num_key_value_heads": 1, "head_dim": 32},
-        {"hidden_size": 288, "num_hidden_layers": 1},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", table(__file__, "architectures.txt"), ids=str)
 def test_logits_equal_those_of_transformers(tmp_path: Path, changes: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
@@ -62,16 +53,7 @@ def test_extreme_activations_do_not_warn(directory: Path) -> None:
     assert np.isfinite(model.prefill(model.new_cache(), 0, IDS[:20].tolist(), 0)).all()
 
 
-@pytest.mark.parametrize(
-    ("rope", "theta"),
-    [
-        ({"rope_theta": 500.0}, 500.0),
-        ({"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}, 500.0),
-        ({"rope_scaling": {"rope_type": "default", "rope_theta": 500.0}}, 500.0),
-        ({"rope_theta": 500.0, "rope_scaling": None}, 500.0),
-        ({}, 10000.0),
-    ],
-)
+@pytest.mark.parametrize(("rope", "theta"), table(__file__, "rope_theta.txt"))
 def test_rope_theta_is_found_wherever_it_is(rope: dict[str, Any], theta: float) -> None:
     config = {key: value for key, value in checkpoint.CONFIG.items() if key != "rope_theta"}
     assert MicroConfig.parse({**config, **rope}).rope_theta == theta

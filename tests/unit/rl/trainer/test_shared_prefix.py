@@ -21,6 +21,7 @@ from agentflow.rl.trainer.shared_prefix import (
     forward,
     logit_positions,
 )
+from tests.cases import table
 from tests.unit.rl.trainer.tensors import nested, tiny
 
 VOCABULARY = 50
@@ -148,16 +149,7 @@ def test_outputs_of_tokens_in_the_loss_are_those_of_verl(model: Qwen2ForCausalLM
         torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "layers", "checkpointing", "shared"),
-    [
-        (1, None, False, True),
-        (1, ["full_attention"] * 2, False, True),
-        (2, None, False, False),
-        (1, ["full_attention", "sliding_attention"], False, False),
-        (1, None, True, False),
-    ],
-)
+@pytest.mark.parametrize(("ranks", "layers", "checkpointing", "shared"), table(__file__, "shares.txt"))
 def test_prefixes_are_shared_where_one_process_holds_a_model_that_can(
     ranks: int, layers: list[str] | None, checkpointing: bool, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

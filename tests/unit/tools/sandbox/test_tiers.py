@@ -6,6 +6,7 @@ from contextlib import nullcontext
 import pytest
 
 from agentflow.tools.sandbox import kernel, landlock, libraries, tiers
+from tests.cases import table
 
 
 @pytest.fixture(autouse=True)
@@ -13,16 +14,7 @@ def no_word_of_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(tiers.VARIABLE, raising=False)
 
 
-@pytest.mark.parametrize(
-    ("platform", "user", "capabilities", "candidates"),
-    [
-        ("linux", 0, 0x1FFFFFFFFFF, ["bwrap", "landlock"]),
-        ("linux", 0, None, ["bwrap", "landlock"]),
-        ("linux", 0, 0, ["bwrap-userns", "bwrap-userns-noproc", "landlock"]),
-        ("linux", 1000, 0, ["bwrap-userns", "bwrap-userns-noproc", "landlock"]),
-        ("darwin", 501, None, ["subprocess"]),
-    ],
-)
+@pytest.mark.parametrize(("platform", "user", "capabilities", "candidates"), table(__file__, "tiers.txt"))
 def test_the_strongest_comes_first_and_linux_never_goes_without(
     platform: str, user: int, capabilities: int | None, candidates: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,16 +41,7 @@ def test_the_operators_word_is_final(name: str, monkeypatch: pytest.MonkeyPatch)
     assert tiers.candidates() == [name]
 
 
-@pytest.mark.parametrize(
-    ("code", "names"),
-    [
-        ("print(1)", []),
-        ("import numpy as np", ["numpy"]),
-        ("from scipy import stats\nimport math", ["math", "scipy", "scipy.stats"]),
-        ("import scipy.optimize", ["scipy", "scipy.optimize"]),
-        ("import mynumpy", []),
-    ],
-)
+@pytest.mark.parametrize(("code", "names"), table(__file__, "mentions.txt"))
 def test_what_a_program_mentions_is_loaded_ahead(code: str, names: list[str]) -> None:
     assert libraries.mentioned(code) == names
 
