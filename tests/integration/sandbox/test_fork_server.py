@@ -100,13 +100,7 @@ def test_it_ends_with_its_host(tier: str, tmp_path: Path) -> None:
 
 def test_a_host_that_forks_has_two(tier: str) -> None:
     """A server cannot be shared with a copy of its host, and the copy must not clean up after the original."""
-    program = (
-        "import os, sys, threading\nfrom agentflow.tools.sandbox.execute import run\n"
-        "from agentflow.tools.sandbox.limits import Limits\n"
-        "def runs(): return run('import os\\nprint(os.listdir())', Limits(), threading.Event()).stdout\n"
-        "print(runs(), flush=True)\npid = os.fork()\nprint(runs(), flush=True)\n"
-        "sys.exit() if pid == 0 else os.waitpid(pid, 0)\nprint(runs())"
-    )
+    program = (Path(__file__).parent / "cases/forks.py.txt").read_text()
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["['program.py']"] * 4, done.stderr
 
