@@ -53,12 +53,7 @@ def try_app(
         settings = TrainingSettings.of(config)
         trained = load_app(settings.app, **settings.options)
         graph, asked = trained.built(), trained.tasks("train", limit)
-        policy = LocalPolicy(
-            model,
-            temperature=settings.temperature,
-            max_tokens=settings.response_tokens,
-            parser=settings.tool_parser,
-        )
+        policy = LocalPolicy(model, settings)
     except (SettingsError, AppError) as error:
         fail(str(error), MISUSED)
     out = console()

@@ -340,12 +340,7 @@ def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], No
     """Play a few tasks with the model that is trained. Raises SettingsError if none of them can be trained on."""
     settings, app = checked.settings, checked.app
     try:
-        policy = LocalPolicy(
-            str(checked.start),
-            temperature=settings.temperature,
-            max_tokens=settings.response_tokens,
-            parser=settings.tool_parser,
-        )
+        policy = LocalPolicy(str(checked.start), settings)
     except AppError as error:
         raise SettingsError(str(error)) from error
     tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds

@@ -11,22 +11,14 @@ from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.template import TemplateError, load_tokenizer
+from agentflow.rl.settings import TrainingSettings
 
 
 class LocalPolicy:
     """Policy of one process, which samples one reply at a time; an `agentflow.rl.policy.chat.Generate`."""
 
-    def __init__(self, name: str, *, temperature: float = 1.0, max_tokens: int = 512, parser: str = "auto") -> None:
-        """
-        Args:
-            name: Folder of a Hugging Face model, or `embedded[:NAME]`.
-            temperature: Temperature of sampling.
-            max_tokens: Maximum number of tokens in one reply.
-            parser: Name of the tool parser.
-
-        Raises:
-            AppError: There is no such model.
-        """
+    def __init__(self, name: str, settings: TrainingSettings) -> None:
+        """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError."""
         folder = _folder(name)
         try:
             tokenizer = load_tokenizer(folder)
@@ -42,8 +34,8 @@ class LocalPolicy:
             raise AppError(
                 f"{folder} holds no model that transformers can load ({error})", code="unreadable_model"
             ) from error
-        self.format = ChatFormat(tokenizer, parser)
-        self._temperature, self._max_tokens = temperature, max_tokens
+        self.format = ChatFormat(tokenizer, settings.tool_parser)
+        self._temperature, self._max_tokens = settings.temperature, settings.response_tokens
         self._turn = asyncio.Lock()
         self._replies = 0
 

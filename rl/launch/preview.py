@@ -78,11 +78,6 @@ class Preview:
         return sum(len(call.prompt_ids) + len(call.response_ids) for one in self.rollouts for call in one.calls)
 
     @property
-    def sampled_tokens(self) -> int:
-        """Tokens that the policy sampled."""
-        return sum(len(call.response_ids) for one in self.rollouts for call in one.calls)
-
-    @property
     def breaks(self) -> dict[Reason, tuple[int, int]]:
         """Number of rows that could not continue an earlier one, and the tokens that they compute again, by reason."""
         found: dict[Reason, tuple[int, int]] = {}

@@ -26,7 +26,7 @@ from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Sink
 from agentflow.rl.apps.trainable import Split, Trainable
-from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply
+from agentflow.rl.policy.chat import Generate
 from agentflow.rl.policy.policy import no_policy, serving, stand_in
 from agentflow.rl.rollout.calls import Call, TokenCollector
 from agentflow.rl.rollout.capture import redirect_openai
@@ -181,14 +181,20 @@ async def run(
     trains, collector, start = generate is not no_policy, TokenCollector(id, app.nodes), time.perf_counter()
     observer = Observer(*[collector] * trains, *sinks, raise_error=True)
     config: RunnableConfig = {"metadata": {"rollout": id}, "configurable": {"thread_id": id}}
-    trace, rewarded = Trace(task=task, status="failed"), _Rewarded()
+    trace, reward, faults, turn_rewards = Trace(task=task, status="failed"), None, list[Any](), list[Any]()
     with serving(generate, observer, app.nodes, systems) as served:
         try:
             settings: Any = {"config": config, "observer": observer, "texts": False, "seconds": seconds}
             trace = await play(graph, task, app.context(), inputs=app.inputs(task), **settings)
             if not trace.failure:
                 async with within(seconds, start):
-                    rewarded = await _rewarded(app, task, trace, len(collector.calls) if trains else None)
+                    told: Any = [], []
+                    if trains:
+                        number = len(collector.calls)
+                        given = _per_call("faults", app.faults(trace.state), task, number)
+                        told = given, _turn_rewards(app, task, trace.state, number)
+                    reward = await decided_reward(app, task, trace)
+                    faults, turn_rewards = told
         except Exception as error:  # the boundary of a rollout: what a function of the app raises is its failure
             trace = trace.failed_by(error)
         if failure := served.misused or (trace.failure and served.failed):
@@ -196,33 +202,15 @@ async def run(
     calls, unreadable = collector.calls, [call.unreadable for call in collector.calls]
     return Rollout(
         id=id,
-        status=status_of(trace, rewarded.reward),
-        reward=0.0 if trace.failure else rewarded.reward or 0.0,
+        status=status_of(trace, reward),
+        reward=0.0 if trace.failure else reward or 0.0,
         calls=calls,
-        faults=[any(pair) for pair in zip(rewarded.faults or unreadable, unreadable, strict=True)],
-        turn_rewards=list(rewarded.turn_rewards) or [0.0] * len(calls),
+        faults=[any(pair) for pair in zip(faults or unreadable, unreadable, strict=True)],
+        turn_rewards=turn_rewards or [0.0] * len(calls),
         trace=trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)}),
         model_calls=collector.model_calls,
         spans=trace.calls_made.spans if trace.calls_made else (),
     )
-
-
-@dataclass(frozen=True)
-class _Rewarded:
-    """Reward, faults and turn rewards of a finished run, from the app's functions."""
-
-    reward: float | None = None
-    faults: Sequence[bool] = ()
-    turn_rewards: Sequence[float] = ()
-
-
-async def _rewarded(app: Trainable, task: Task, trace: Trace, calls: int | None) -> _Rewarded:
-    """Ask the app's functions about the run of `trace`, which made so many calls to learn from. Raises RewardError."""
-    faults = turn_rewards = list[Any]()
-    if calls is not None:
-        faults = _per_call("faults", app.faults(trace.state), task, calls)
-        turn_rewards = _turn_rewards(app, task, trace.state, calls)
-    return _Rewarded(await decided_reward(app, task, trace), faults, turn_rewards)
 
 
 def status_of(trace: Trace, reward: float | None) -> RolloutStatus:
@@ -260,14 +248,10 @@ async def run_recorded(
 
 async def run_again(app: Trainable, graph: Graph, task: Task, log: ReplayLog, *, seconds: float) -> Rollout:
     """Run `task` with the responses of a read-only `log` alone."""
-    again = await run_recorded(app, graph, task, lambda: _nobody, log, seconds=seconds, tries=1)
+    again = await run_recorded(app, graph, task, lambda: no_policy, log, seconds=seconds, tries=1)
     status = RolloutStatus(log.end["status"]) if log.end else again.status
     # A rollout that failed has no recorded response at the point of failure, so its recorded status is used.
     return again if status == RolloutStatus.OK else replace(again, status=status, reward=0.0)
-
-
-async def _nobody(request: ChatRequest) -> TokenReply:
-    raise AssertionError("a replay log that nothing can be added to raises before it asks")
 
 
 async def decided_reward(app: Trainable, task: Task, trace: Trace) -> float | None:

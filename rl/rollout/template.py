@@ -111,10 +111,11 @@ def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
     known = ChatFormat(tokenizer)
     calls: list[Call] = []
     turns: list[Turn] = []
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     for number, (goal, context, found) in enumerate(STEPS, start=1):
         reply = f"{thought}Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
         prompt = ids_array(_prompt(known, turns, [call.response_ids for call in calls]))
-        sampled = ids_array([*tokenizer.encode(reply, add_special_tokens=False), *_end(tokenizer)])
+        sampled = ids_array([*tokenizer.encode(reply, add_special_tokens=False), *end])
         calls.append(Call("", "planner", number - 1, prompt, sampled, logprobs_array([0.0] * len(sampled)), "stop", 0))
         turns.append(_turn(number, reply, goal, context, found))
     rows = pack(calls, limit=max(len(call.prompt_ids) + len(call.response_ids) for call in calls))
@@ -149,23 +150,15 @@ def _prompt(known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int
 
 
 def _text(tokenizer: Tokenizer, conversation: list[dict[str, str]], *, ask: bool = True) -> str:
-    return str(_applied(tokenizer, conversation, add_generation_prompt=ask, tokenize=False))
-
-
-def _applied(tokenizer: Tokenizer, conversation: list[dict[str, str]], **options: Any) -> Any:
     from jinja2 import TemplateError as JinjaError
 
     try:
-        return tokenizer.apply_chat_template(conversation, **options)
+        return str(tokenizer.apply_chat_template(conversation, add_generation_prompt=ask, tokenize=False))
     except (JinjaError, TypeError, ValueError) as error:
         roles = ", ".join(dict.fromkeys(message["role"] for message in conversation))
         raise TemplateError(
             f"the template refuses a conversation of {roles} ({_one_line(error)})", code="template_refused"
         ) from error
-
-
-def _end(tokenizer: Tokenizer) -> list[int]:
-    return [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
 
 
 def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:

@@ -112,7 +112,6 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
     trainer, updated = call.trainer or nothing, call.updated or nothing
     old = call.rollout if step.old == "rollout" else trainer
     log_ratios = [_minus(after, before) for after, before in zip(updated, old, strict=True)]
-    flat = _flat(step, log_ratios, call.advantage or 0.0)
     tokens = []
     for number, id in enumerate(ids):
         drift = _minus(trainer[number], call.rollout[number])
@@ -128,7 +127,7 @@ def _written(step: TokenStep, ids: list[int], call: Sampled, most: float) -> Wri
                 updated[number],
                 drift,
                 ratio,
-                flat[number],
+                abs(level) == 3 and level * (call.advantage or 0.0) > 0,
                 level,
                 _drift_level(drift),
             )
@@ -151,12 +150,6 @@ def _minus(one: float | None, other: float | None) -> float | None:
 
 def _ratio(log_ratio: float | None) -> float | None:
     return None if log_ratio is None else math.exp(max(-20.0, min(20.0, log_ratio)))
-
-
-def _flat(step: TokenStep, log_ratios: list[float | None], advantage: float) -> list[bool]:
-    """Return for each token whether its ratio is in the flat part of the objective."""
-    levels = [_ratio_level(_ratio(value), *step.clip) for value in log_ratios]
-    return [abs(level) == 3 and level * advantage > 0 for level in levels]
 
 
 def _ratio_level(ratio: float | None, low: float, high: float) -> int:
