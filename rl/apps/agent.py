@@ -65,11 +65,8 @@ def trainable_agent(
         return read_tasks(Path(file), graded=not reward)
 
     def split_tasks(split: Split, number: int) -> list[Task]:
-        if test:
-            found = read(test if split == "test" else tasks)
-        else:
-            found = [one for one in read(tasks) if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
-        return found[:number]
+        found = read(test if split == "test" and test else tasks)
+        return (found if test else share_of(found, split))[:number]
 
     return Trainable(
         name=name,
@@ -79,6 +76,11 @@ def trainable_agent(
         inputs=inputs,
         reward=score,
     )
+
+
+def share_of(tasks: list[Task], split: Split) -> list[Task]:
+    """Return the tasks of a split where no file of test tasks is given."""
+    return [one for one in tasks if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
 
 
 def app_nodes(given: GivenNodes) -> Nodes:

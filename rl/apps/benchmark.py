@@ -17,12 +17,10 @@ from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.own import benchmark_of, is_file
 from agentflow.evals.judge import Judge
 from agentflow.graph.run.task import Task
-from agentflow.rl.apps.agent import GivenNodes
+from agentflow.rl.apps.agent import GivenNodes, share_of
 from agentflow.rl.apps.planner import trainable
 from agentflow.rl.apps.trainable import AppError, Split, Trainable
 
-TEST_SHARE = 5
-"""One in TEST_SHARE questions is a test question."""
 _SPLIT = "agentflow_split"
 """Key in a task's data that holds its split."""
 
@@ -77,9 +75,7 @@ def benchmark(
             every = load(named[split]).tasks(subset if own else "", Path(file) if file and own else None)
         except BenchmarkError as error:
             raise AppError(str(error), code=error.code) from error
-        if test:
-            return every
-        return [one for one in every if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
+        return every if test else share_of(every, split)
 
     def tasks(split: Split, number: int) -> list[Task]:
         return [task.model_copy(update={"data": {**task.data, _SPLIT: split}}) for task in all_tasks(split)[:number]]

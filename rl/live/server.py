@@ -34,7 +34,7 @@ from agentflow.rl.live.journal import Feedback, Reward, ServedAnswer, Traffic
 from agentflow.rl.live.learner import Learner
 from agentflow.rl.live.versions import Versions
 from agentflow.rl.micro import protocol
-from agentflow.rl.micro.http import HUNG_UP, Refused, check_key, event, read, unless_gone
+from agentflow.rl.micro.http import HUNG_UP, Refused, check_key, event, read, refuse, unless_gone
 from agentflow.rl.micro.protocol import ChatMessage
 
 NAME = "agent"
@@ -84,7 +84,7 @@ class LiveAgent:
             Route("/health", self.health),
         ]
         guard = [] if self._key else [Middleware(LoopbackOnly)]
-        return Starlette(routes=routes, middleware=guard, lifespan=self._life, exception_handlers={Refused: _refused})
+        return Starlette(routes=routes, middleware=guard, lifespan=self._life, exception_handlers={Refused: refuse})
 
     @asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
@@ -232,8 +232,3 @@ def _tell(learning: "asyncio.Task[None]") -> None:
     """Log why the learner stopped, which is an error of ours; the server goes on answering."""
     if not learning.cancelled() and (error := learning.exception()):
         logging.getLogger(__name__).error("the learner stopped; the server goes on answering", exc_info=error)
-
-
-async def _refused(request: Request, refused: Exception) -> Response:
-    assert isinstance(refused, Refused)
-    return refused.response

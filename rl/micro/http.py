@@ -32,6 +32,12 @@ class Refused(Exception):
         return JSONResponse(protocol.error(str(self), self.code), self.status, {"x-should-retry": "false"})
 
 
+async def refuse(request: Request, refused: Exception) -> Response:
+    """Answer a request that was refused: the handler of an app's `Refused`."""
+    assert isinstance(refused, Refused)
+    return refused.response
+
+
 def check_key(request: Request, key: str) -> None:
     """Check the bearer token of a request, unless `key` is empty. Raises Refused."""
     sent = request.headers.get("authorization", "").removeprefix("Bearer ").encode()

@@ -24,7 +24,7 @@ from agentflow.rl.micro import protocol
 from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.declining import DecliningEngine
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
-from agentflow.rl.micro.http import HUNG_UP, Refused, check_key, event, read, unless_gone
+from agentflow.rl.micro.http import HUNG_UP, Refused, check_key, event, read, refuse, unless_gone
 from agentflow.rl.micro.protocol import ChatCompletionRequest
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.tools.untrusted_text import bounded_line
@@ -47,7 +47,9 @@ def build_app(served: Served, key: str = "") -> Starlette:
         Route("/v1/models", server.models),
         Route("/health", server.health),
     ]
-    return Starlette(routes=routes, middleware=[] if key else [Middleware(LoopbackOnly)])
+    return Starlette(
+        routes=routes, middleware=[] if key else [Middleware(LoopbackOnly)], exception_handlers={Refused: refuse}
+    )
 
 
 class _Server:
@@ -58,10 +60,7 @@ class _Server:
         return JSONResponse({"status": "ok"})
 
     async def models(self, request: Request) -> Response:
-        try:
-            check_key(request, self.key)
-        except Refused as refused:
-            return refused.response
+        check_key(request, self.key)
         found = [
             {
                 "id": name,
@@ -75,12 +74,9 @@ class _Server:
         return JSONResponse({"object": "list", "data": found})
 
     async def chat(self, request: Request) -> Response:
-        try:
-            check_key(request, self.key)
-            wanted = await read(request, ChatCompletionRequest, MOST_BYTES)
-            reply = await self._reply(wanted)
-        except Refused as refused:
-            return refused.response
+        check_key(request, self.key)
+        wanted = await read(request, ChatCompletionRequest, MOST_BYTES)
+        reply = await self._reply(wanted)
         if wanted.stream:
             return StreamingResponse(reply.stream(), media_type="text/event-stream")
         return await _unless_gone(request, reply)

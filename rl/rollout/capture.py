@@ -33,7 +33,7 @@ from starlette.routing import Route
 from agentflow.graph.context import Sampling
 from agentflow.graph.loopback import LoopbackOnly
 from agentflow.rl.micro import protocol
-from agentflow.rl.micro.http import HUNG_UP, Refused, event, read, unless_gone
+from agentflow.rl.micro.http import HUNG_UP, Refused, event, read, refuse, unless_gone
 from agentflow.rl.policy.policy import (
     Policy,
     PolicyMisused,
@@ -126,10 +126,7 @@ def _place(request: Request) -> tuple[Serving, Context]:
 
 
 async def _chat(request: Request) -> Response:
-    try:
-        served, context = _place(request)
-    except Refused as refused:
-        return refused.response
+    served, context = _place(request)
     try:
         wanted = await read(request, PolicyRequest, MOST_BYTES)
         message = await unless_gone(request, asyncio.create_task(wanted.answer(), context=context.copy()))
@@ -146,10 +143,7 @@ async def _chat(request: Request) -> Response:
 
 
 async def _other(request: Request) -> Response:
-    try:
-        served, _ = _place(request)
-    except Refused as refused:
-        return refused.response
+    served, _ = _place(request)
     asked = "/" + request.scope["path"].rpartition("/v1/")[2]
     if asked == "/models":
         return JSONResponse({"object": "list", "data": [{"id": "policy", "object": "model", "owned_by": "agentflow"}]})
@@ -207,6 +201,7 @@ app = Starlette(
         Route("/{place:path}/v1/{rest:path}", _other, methods=["GET", "POST"]),
     ],
     middleware=[Middleware(LoopbackOnly)],
+    exception_handlers={Refused: refuse},
 )
 
 

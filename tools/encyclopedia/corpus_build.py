@@ -50,11 +50,8 @@ class Dump(Protocol):
     """Changes when the file changes."""
     total: int
     """Its size, in the unit of `done`."""
-
-    @property
-    def done(self) -> int:
-        """Return how much of it was read."""
-        ...
+    done: int
+    """How much of it was read."""
 
     def articles(self, start: int) -> Iterator[tuple[int, list[Passage]]]:
         """Yield the passages of each article from position `start` on (0: the first), with the position after it.

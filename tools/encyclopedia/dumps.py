@@ -43,12 +43,8 @@ class JsonLines:
         self._path = path
         self.identity = _identity(path)
         self.total = path.stat().st_size
-        self._done = 0
-
-    @property
-    def done(self) -> int:
-        """Return the bytes read of the file, compressed if the file is."""
-        return self._done
+        self.done = 0
+        """Bytes read of the file, compressed if the file is."""
 
     def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
         """Yield articles as `Dump.articles` does. A position is a byte offset in the decompressed text."""
@@ -58,7 +54,7 @@ class JsonLines:
             number = 0
             while line := self._line(lines):
                 number += 1
-                self._done = file.tell()
+                self.done = file.tell()
                 if line.strip():
                     passage = _passage(line, f"{self._path}, line {number}{from_there}")
                     yield lines.tell(), [passage]
@@ -124,17 +120,13 @@ class Zim:
         except RuntimeError as error:
             raise CorpusError(f"{path} is not a ZIM archive that can be read: {error}", code="not_zim") from error
         self.total = int(self._archive.all_entry_count)
-        self._position = 0
-
-    @property
-    def done(self) -> int:
-        """Return the number of entries read, including those that are not articles."""
-        return self._position
+        self.done = 0
+        """Number of entries read, including those that are not articles."""
 
     def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
         """Yield articles as `Dump.articles` does. A position is the number of an entry."""
         for number in range(start, self.total):
-            self._position = number + 1
+            self.done = number + 1
             entry = self._archive._get_entry_by_id(number)
             if entry.is_redirect:
                 continue
