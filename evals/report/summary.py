@@ -1,12 +1,19 @@
-"""Data of the page that compares evaluations: tables, differences, passports, and the paper's numbers."""
+"""Data of the page that compares evaluations: tables, differences, passports, and the paper's numbers.
 
+`paper.json` was copied from the tables of the authors' repository. Accuracy is in percent, by benchmark; `averages` has
+the printed means of the groups of columns. `tools` has the percent of the calls before and after training (figure 3),
+`fewer_errors` by how many points training lowered the share of failed calls (figure 4). `since` are agents of 7 or 8
+billion parameters that were published later, as reported by their authors.
+"""
+
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from importlib.resources import files
 from statistics import fmean
 from typing import Any
 
 from agentflow.evals.passport.passport import passport
-from agentflow.evals.report.paper import paper
 from agentflow.evals.results_store import collection_paused
 from agentflow.evals.runs import Run
 from agentflow.evals.statistics import Comparison, compare, holm
@@ -23,7 +30,7 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
         "families": [asdict(family) for run in runs for family in run.families],
         "passports": [passport(run).model_dump(mode="json") for run in runs],
         "differences": list(_differences(runs)),
-        "paper": paper().model_dump(mode="json"),
+        "paper": json.loads((files(__package__) / "paper.json").read_bytes()),
     }
 
 
