@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import permutations, product
+from operator import add, mul, sub, truediv
 
 SHAPES = (
     "(({}{}{}){}{}){}{}",
@@ -13,25 +14,13 @@ SHAPES = (
 )
 """The five ways to bracket four numbers."""
 
-_Number = float | None
-
-
-def _apply(operator: str, left: _Number, right: _Number) -> _Number:
-    if left is None or right is None or (operator == "/" and right == 0):
-        return None
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    return left * right if operator == "*" else left / right
-
-
-_VALUES: tuple[Callable[..., _Number], ...] = (
-    lambda a, x, b, y, c, z, d: _apply(z, _apply(y, _apply(x, a, b), c), d),
-    lambda a, x, b, y, c, z, d: _apply(z, _apply(x, a, _apply(y, b, c)), d),
-    lambda a, x, b, y, c, z, d: _apply(y, _apply(x, a, b), _apply(z, c, d)),
-    lambda a, x, b, y, c, z, d: _apply(x, a, _apply(z, _apply(y, b, c), d)),
-    lambda a, x, b, y, c, z, d: _apply(x, a, _apply(y, b, _apply(z, c, d))),
+_OPERATORS: dict[str, Callable[..., float]] = {"+": add, "-": sub, "*": mul, "/": truediv}
+_VALUES: tuple[Callable[..., float], ...] = (
+    lambda a, x, b, y, c, z, d: z(y(x(a, b), c), d),
+    lambda a, x, b, y, c, z, d: z(x(a, y(b, c)), d),
+    lambda a, x, b, y, c, z, d: y(x(a, b), z(c, d)),
+    lambda a, x, b, y, c, z, d: x(a, z(y(b, c), d)),
+    lambda a, x, b, y, c, z, d: x(a, y(b, z(c, d))),
 )
 
 
@@ -39,11 +28,13 @@ _VALUES: tuple[Callable[..., _Number], ...] = (
 def first_expression(numbers: tuple[int, ...], target: int) -> str | None:
     """Return the first expression of four numbers that makes `target`, in the search order of `search_program`."""
     for a, b, c, d in permutations(numbers):
-        for x, y, z in product("+-*/", repeat=3):
+        for (x, one), (y, two), (z, three) in product(_OPERATORS.items(), repeat=3):
             for shape, value_of in zip(SHAPES, _VALUES, strict=True):
-                value = value_of(a, x, b, y, c, z, d)
-                if value is not None and abs(value - target) < 1e-6:
-                    return shape.format(a, x, b, y, c, z, d)
+                try:
+                    if abs(value_of(a, one, b, two, c, three, d) - target) < 1e-6:
+                        return shape.format(a, x, b, y, c, z, d)
+                except ZeroDivisionError:
+                    pass
     return None
 
 
