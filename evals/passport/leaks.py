@@ -15,7 +15,7 @@ Texts are compared as words, without tags, entities, invisible characters, accen
 import html
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import unquote
 
 from agentflow.evals.benchmarks.subsets import words
@@ -57,9 +57,9 @@ _COMMON = frozenset(
     "me my name following find give answer".split()
 )
 
-_HOSTS = re.compile(
-    r"(?:www\.)?(?:hf\.co(?=/)|hf-mirror\.com|huggingface-co\.translate\.goog|raw\.githubusercontent\.com"
-    r"|github-com\.translate\.goog|cdn\.jsdelivr\.net/gh|raw\.githack\.com)"
+_HUB = re.compile(r"(?:www\.)?(?:hf\.co(?=/)|hf-mirror\.com|huggingface-co\.translate\.goog)")
+_GITHUB = re.compile(
+    r"(?:www\.)?(?:raw\.githubusercontent\.com|github-com\.translate\.goog|cdn\.jsdelivr\.net/gh|raw\.githack\.com)"
 )
 _PORT = re.compile(r"(?<=[a-z]):\d{1,5}(?=/)")
 _DATASET = re.compile(r"(?:/datasets/|[?&]dataset=)([\w.-]{1,100})(?:/([\w.-]{1,100}))?")
@@ -184,31 +184,15 @@ def own_page(text: str, pages: Collection[str]) -> str:
     datasets = {name for found in _DATASET.findall(shown) for name in found if name}
     for page in pages:
         known = page.casefold()
-        if _has_address(shown, known) or known.partition("/datasets/")[2].rpartition("/")[2] in datasets:
+        alone = rf"(?<![\w-]){re.escape(known)}(?![\w-])"  # not as part of a longer name
+        if re.search(alone, shown) or known.partition("/datasets/")[2].rpartition("/")[2] in datasets:
             return page
     return ""
 
 
-def _has_address(shown: str, page: str) -> bool:
-    """Return whether `page` occurs in `shown`, and not as part of a longer name."""
-    around = (shown[max(0, at - 1) : at] + shown[at + len(page) :][:1] for at in _places(shown, page))
-    return any(not any(one.isalnum() or one in "-_" for one in beside) for beside in around)
-
-
-def _places(shown: str, page: str) -> Iterator[int]:
-    at = shown.find(page)
-    while at >= 0:
-        yield at
-        at = shown.find(page, at + 1)
-
-
 def _as_address(text: str) -> str:
-    shown = unquote(unquote(text)).casefold().replace(" › ", "/")
-    return _HOSTS.sub(_host, _PORT.sub("", shown))
-
-
-def _host(found: re.Match[str]) -> str:
-    return "huggingface.co" if found[0].removeprefix("www.").startswith(("hf", "hugging")) else "github.com"
+    shown = _PORT.sub("", unquote(unquote(text)).casefold().replace(" › ", "/"))
+    return _GITHUB.sub("github.com", _HUB.sub("huggingface.co", shown))
 
 
 def _after_key(gold: str, text: str) -> bool:
