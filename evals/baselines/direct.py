@@ -3,13 +3,12 @@
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from agentflow.evals.baselines.run import ask_in_time, start
-from agentflow.graph.agent import Agent, NodeRunnable
+from agentflow.evals.baselines.run import ask_in_time, graph_of
+from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
-from agentflow.graph.state import InputState, State
+from agentflow.graph.state import State
 from agentflow.nodes import answer_text
 
 PROMPT = """\
@@ -31,10 +30,4 @@ async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
 
 def build_graph() -> Agent:
     """Return the compiled graph."""
-    builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    builder.add_node("start", NodeRunnable(start), input_schema=InputState)
-    builder.add_node("planner", NodeRunnable(planner))
-    builder.add_edge(START, "start")
-    builder.add_edge("start", "planner")
-    builder.add_edge("planner", END)
-    return builder.compile(name="direct")
+    return graph_of("direct", planner=planner)

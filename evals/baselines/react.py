@@ -9,17 +9,16 @@ Source: S. Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Mode
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.tools import BaseTool
-from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from agentflow.evals.baselines.run import ask_in_time, start
-from agentflow.graph.agent import RECURSION_LIMIT, Agent, NodeRunnable
+from agentflow.evals.baselines.run import ask_in_time, graph_of
+from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
-from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
+from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import answer_text, executor
 from agentflow.nodes.planner import chosen_tool, describe_tools
@@ -90,16 +89,14 @@ async def act(text: str, toolbox: Toolbox, context: Context, seconds: float) -> 
     return plan, Action(arguments=arguments or {}, result=result.shortened(share))
 
 
-class ReactPolicy:
-    """Node of the policy, which writes the next tool call or the answer."""
+def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
+    """Return the compiled graph; `tools` are available in addition to the context's."""
+    toolbox = Toolbox(tools)
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self.toolbox = toolbox
-
-    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+    async def policy(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Return the reply as a plan, the answer, or a status if turns or time have run out."""
         context = Context.of(runtime)
-        available = await self.toolbox.available_tools(context)
+        available = await toolbox.available_tools(context)
         conversation = messages(state.question, state.memory, available.cards)
         reply = await ask_in_time(context, "planner", conversation, state.seconds_left())
         if reply is None:
@@ -108,39 +105,14 @@ class ReactPolicy:
             return {"status": "answered", "answer": answer, "messages": [AIMessage(reply)]}
         return {"status": "out_of_turns"} if len(state.memory) >= context.max_turns else {"plan": Plan(text=reply)}
 
-
-class Act:
-    """Node that makes the tool call."""
-
-    def __init__(self, toolbox: Toolbox) -> None:
-        self.toolbox = toolbox
-
-    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Return the finished turn."""
+    async def call(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Make the tool call, and return the finished turn."""
         text = state.plan.text if state.plan else ""
-        plan, action = await act(text, self.toolbox, Context.of(runtime), state.seconds_left())
+        plan, action = await act(text, toolbox, Context.of(runtime), state.seconds_left())
         verdict = Verdict(analysis="", signal="continue")
         return {"memory": [Turn(turn=len(state.memory) + 1, plan=plan, action=action, verdict=verdict)]}
 
-
-def after_policy(state: State) -> Literal["executor", "__end__"]:
-    """Return the next node: the tool call, unless the run has ended."""
-    return "executor" if state.status == "running" else "__end__"
-
-
-def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
-    """Return the compiled graph; `tools` are available in addition to the context's."""
-    toolbox = Toolbox(tools)
-    builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    builder.add_node("start", NodeRunnable(start), input_schema=InputState)
-    builder.add_node("planner", NodeRunnable(ReactPolicy(toolbox)))
-    builder.add_node("executor", NodeRunnable(Act(toolbox)))
-    builder.add_edge(START, "start")
-    builder.add_edge("start", "planner")
-    builder.add_conditional_edges("planner", after_policy, ["executor", END])
-    builder.add_edge("executor", "planner")
-    compiled = builder.compile(name="react")
-    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+    return graph_of("react", planner=policy, executor=call)
 
 
 def _partition(pattern: re.Pattern[str], text: str) -> tuple[str, str, str]:

@@ -7,18 +7,17 @@ Source: Q. Wu et al., "AutoGen: Enabling Next-Gen LLM Applications via Multi-Age
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.tools import BaseTool
-from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from agentflow.evals.baselines.react import act, read_answer
-from agentflow.evals.baselines.run import ask_in_time, start
-from agentflow.graph.agent import RECURSION_LIMIT, Agent, NodeRunnable
+from agentflow.evals.baselines.run import ask_in_time, graph_of
+from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
-from agentflow.graph.state import Action, InputState, Plan, State, Turn, Verdict
+from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.planner import describe_tools
 from agentflow.nodes.reply_parsing import spoken
@@ -65,43 +64,6 @@ def _spoken(plan: Plan, action: Action | None) -> list[str]:
     return [step, f"Assistant: {plan.text}", action.result.describe()] if action else [step]
 
 
-class TeamPlanner:
-    """Node of the planner, which states the next step."""
-
-    def __init__(self, toolbox: Toolbox) -> None:
-        self.toolbox = toolbox
-
-    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Return the plan with the step as its sub-goal. The assistant adds the plan's text."""
-        context = Context.of(runtime)
-        finished = state.model_copy(update={"plan": None})
-        available = await self.toolbox.available_tools(context)
-        prompt = PLANNER.format(tools=describe_tools(available.cards.values()))
-        reply = await ask_in_time(context, "planner", messages(prompt, finished), state.seconds_left())
-        return {"plan": Plan(text="", sub_goal=spoken(reply or "")), "action": None}
-
-
-class Assistant:
-    """Node of the assistant, which makes a tool call or answers."""
-
-    def __init__(self, toolbox: Toolbox) -> None:
-        self.toolbox = toolbox
-
-    async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        """Return the tool call and its result, or an answer, which a later one replaces."""
-        context, step = Context.of(runtime), state.plan.sub_goal if state.plan else ""
-        available = await self.toolbox.available_tools(context)
-        prompt = ASSISTANT.format(tools=describe_tools(available.cards.values()))
-        reply = await ask_in_time(context, "executor", messages(prompt, state), state.seconds_left()) or ""
-        if (answer := read_answer(reply)) is not None:
-            result = ToolResult(status="ok", output=f"the answer {answer}")
-            plan, action = Plan(text=reply), Action(result=result)
-        else:
-            plan, action = await act(reply, self.toolbox, context, state.seconds_left())
-        answered = {} if answer is None else {"answer": answer, "messages": [AIMessage(reply)]}
-        return {"plan": plan.model_copy(update={"sub_goal": step}), "action": action, **answered}
-
-
 async def critic(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     """Node: approve the answer and end the conversation, or state what is missing."""
     context = Context.of(runtime)
@@ -114,23 +76,31 @@ async def critic(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
     return {"memory": [turn], "plan": None, "status": status_after(turn, state, context)}
 
 
-def after_critic(state: State) -> Literal["planner", "__end__"]:
-    """Return the next node: the planner, unless the answer is approved or turns or time have run out."""
-    return "planner" if state.status == "running" else "__end__"
-
-
 def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
     """Return the compiled graph; `tools` are available in addition to the context's."""
     toolbox = Toolbox(tools)
-    builder = StateGraph(State, context_schema=Context, input_schema=InputState)
-    builder.add_node("start", NodeRunnable(start), input_schema=InputState)
-    builder.add_node("planner", NodeRunnable(TeamPlanner(toolbox)))
-    builder.add_node("executor", NodeRunnable(Assistant(toolbox)))
-    builder.add_node("verifier", NodeRunnable(critic))
-    builder.add_edge(START, "start")
-    builder.add_edge("start", "planner")
-    builder.add_edge("planner", "executor")
-    builder.add_edge("executor", "verifier")
-    builder.add_conditional_edges("verifier", after_critic, ["planner", END])
-    compiled = builder.compile(name="team")
-    return compiled.with_config(recursion_limit=RECURSION_LIMIT)
+
+    async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Return the plan with the next step as its sub-goal. The assistant adds the plan's text."""
+        context = Context.of(runtime)
+        finished = state.model_copy(update={"plan": None})
+        available = await toolbox.available_tools(context)
+        prompt = PLANNER.format(tools=describe_tools(available.cards.values()))
+        reply = await ask_in_time(context, "planner", messages(prompt, finished), state.seconds_left())
+        return {"plan": Plan(text="", sub_goal=spoken(reply or "")), "action": None}
+
+    async def assistant(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Return the tool call and its result, or an answer, which a later one replaces."""
+        context, step = Context.of(runtime), state.plan.sub_goal if state.plan else ""
+        available = await toolbox.available_tools(context)
+        prompt = ASSISTANT.format(tools=describe_tools(available.cards.values()))
+        reply = await ask_in_time(context, "executor", messages(prompt, state), state.seconds_left()) or ""
+        if (answer := read_answer(reply)) is not None:
+            result = ToolResult(status="ok", output=f"the answer {answer}")
+            plan, action = Plan(text=reply), Action(result=result)
+        else:
+            plan, action = await act(reply, toolbox, context, state.seconds_left())
+        answered = {} if answer is None else {"answer": answer, "messages": [AIMessage(reply)]}
+        return {"plan": plan.model_copy(update={"sub_goal": step}), "action": action, **answered}
+
+    return graph_of("team", planner=planner, executor=assistant, verifier=critic)
