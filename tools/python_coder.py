@@ -1,6 +1,13 @@
-"""The python_coder tool: runs a program and returns its output."""
+"""The python_coder tool: runs a program and returns its output.
 
+A program is run as it was meant: an indent of the whole is taken off, and where a well-known name is not defined, the
+program is run again with its import. Small models write `print(gcd(1071, 462))` again and again, whatever the error
+says. A program has no effect outside its sandbox, so it can be run again.
+"""
+
+import re
 import signal
+import textwrap
 
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
@@ -19,6 +26,31 @@ CARD = {
 }
 
 
+MODULES = (
+    *("bisect", "calendar", "collections", "decimal", "fractions", "functools", "heapq", "itertools", "json", "math"),
+    *("operator", "os", "random", "re", "statistics", "string", "sys", "time"),
+)
+NAMES = {
+    "collections": ("Counter", "defaultdict", "deque"),
+    "datetime": ("date", "datetime", "timedelta"),
+    "decimal": ("Decimal",),
+    "fractions": ("Fraction",),
+    "functools": ("lru_cache", "reduce"),
+    "itertools": ("accumulate", "combinations", "permutations", "product"),
+    "math": ("ceil", "comb", "factorial", "floor", "gcd", "isqrt", "lcm", "log", "log10", "log2", "perm", "pi", "sqrt"),
+    "statistics": ("mean", "median", "mode", "stdev"),
+}
+IMPORTS = {name: f"import {name}" for name in MODULES} | {
+    name: f"from {module} import {name}" for module, names in NAMES.items() for name in names
+}
+"""The import of each well-known name."""
+
+MAX_IMPORTS = 4
+"""Times that a program is run again with one more import."""
+
+_UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined")
+
+
 class Arguments(BaseModel):
     """Arguments of python_coder."""
 
@@ -30,7 +62,7 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
     limits = limits or Limits()
 
     async def run(code: str) -> tuple[str, dict[str, str]]:
-        outcome = await execute(code, limits)
+        outcome = await _executed(_unindented(code), limits)
         return _printed(outcome, limits), {SANDBOX: outcome.tier}
 
     return StructuredTool.from_function(
@@ -41,6 +73,32 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
         response_format="content_and_artifact",
         metadata={"agentflow": {**CARD, "model": ""}},
     )
+
+
+def _unindented(code: str) -> str:
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    return textwrap.dedent(code) if first[:1].isspace() else code
+
+
+async def _executed(code: str, limits: Limits) -> Outcome:
+    """Run a program, and again with the import of each well-known name that it lacks."""
+    outcome = await execute(code, limits)
+    for _ in range(MAX_IMPORTS):
+        missing = _UNDEFINED.search(outcome.stderr.rpartition("\nTraceback")[2]) if outcome.status == 1 else None
+        if missing is None or not (line := _import(missing[1], code)) or line in code:
+            break
+        code = f"{line}\n{code}"
+        outcome = await execute(code, limits)
+    return outcome
+
+
+def _import(name: str, code: str) -> str:
+    """Return the import of a name, "" if it is not well known. `datetime` is a module if the program says so."""
+    if "__future__" in code:
+        return ""  # its line must come first
+    if name == "datetime" and re.search(r"datetime\.(?:datetime|date|timedelta)\b", code):
+        return "import datetime"
+    return IMPORTS.get(name, "")
 
 
 def _printed(outcome: Outcome, limits: Limits) -> str:
