@@ -95,7 +95,8 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
     from agentflow.evals.benchmarks import own
     from agentflow.evals.scorers.score import decided
 
-    monkeypatch.setattr(own, "free_text", lambda answer, golds: decided(False, "a stricter rule"))
+    for rule in ("free_text", "number"):
+        monkeypatch.setattr(own, rule, lambda answer, gold: decided(False, "a stricter rule"))
     before = results_store.digest(folder)
     assert run("rescore", folder, "--benchmark", quiz, "--dry-run").exit_code == 0
     assert results_store.digest(folder) == before
