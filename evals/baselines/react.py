@@ -64,7 +64,10 @@ def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str,
 
     Text after a tool result that the model invented is ignored. Never raises.
     """
-    thought, call, rest = _partition(_CALL, spoken(text))
+    reply = spoken(text)
+    thought, call, rest = _partition(_CALL, reply)
+    if not call and "python_coder" in cards and (program := executor.parse(reply, cards["python_coder"])):
+        return Plan(text=text, tool="python_coder"), program  # the prompt allows a program alone
     if not call:
         problem = "neither a call nor an answer" if text.strip() else "the reply was empty"
         return Plan(text=text, error=ErrorClass.BAD_PLAN, problem=problem), None

@@ -32,6 +32,7 @@ PROGRAM = "Tool: python_coder\n```python\nprint(6 * 7)\n```"
         (PROGRAM + '\nResult: 43\nTool: wikipedia_search\n{"query": "x"}', "python_coder", {"code": "print(6 * 7)"}),
         (PROGRAM + "\nResult: 43\nAnswer: 43", "python_coder", {"code": "print(6 * 7)"}),
         ("Tool: wikipedia_search\nwhat?", "wikipedia_search", None),
+        ("```python\nprint(6 * 7)\n```", "python_coder", {"code": "print(6 * 7)"}),
     ],
 )
 def test_the_first_call_is_read_and_an_invented_result_is_not(
