@@ -1,5 +1,6 @@
 """Evaluations read from their run folders for reports, with the results per benchmark."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,12 @@ class Run:
             if record.benchmark == benchmark:
                 found[record.task.id].append(record.correct)
         return found
+
+    def tokens_per_right_answer(self, benchmark: str) -> float:
+        """Return the tokens of all models over the right answers; infinite if there is none."""
+        records = [record for record in self.records if record.benchmark == benchmark]
+        right = sum(record.correct for record in records)
+        return sum(record.usage.total_tokens for record in records) / right if right else math.inf
 
     def questions(self, benchmark: str) -> dict[str, str]:
         """Return the texts of the questions that have a record, by id of the task."""

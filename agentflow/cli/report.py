@@ -10,6 +10,7 @@ from agentflow.cli.options import AsJson
 from agentflow.console.evaluations import comparison_data, print_comparison, print_flips
 from agentflow.console.passports import print_passport
 from agentflow.console.terminal import console, print_json
+from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.runs import Run
@@ -81,6 +82,9 @@ def compare(
         print_json(comparison_data((a.name, b.name), corrected, flipped, gated))
         return
     print_comparison(console(), (a.name, b.name), corrected)
+    for name in found:
+        costs = [f"{run.tokens_per_right_answer(name):,.0f} ({run.name})" for run in (a, b)]
+        typer.echo(one_line(f"{name}: tokens per right answer: {', '.join(costs)}"))
     print_flips(console(), flipped, gated)
 
 

@@ -126,6 +126,12 @@ def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[
         "tokens",
         f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written, {summary.calls:,} model calls{all_of_it}",
     )
+    if right := summary.total.correct:
+        each = f", ${sum(known) / right:.4f}" if all_of_it else ""
+        yield (
+            "per right answer",
+            f"{summary.calls / right:.1f} model calls, {tokens.total_tokens / right:,.0f} tokens{each}",
+        )
     for module, (of, _) in modules.items():
         dollars = "" if costs[module] is None else f", ${costs[module]:.4f}"
         yield f"  {one_line(module)}", f"{of.input_tokens:,} read, {of.output_tokens:,} written{dollars}"
