@@ -13,7 +13,7 @@ from pydantic import (
     field_validator,
 )
 
-from agentflow.graph.models.providers import corpus_of
+from agentflow.graph.models.providers import Profile, corpus_of, profile_of
 from agentflow.graph.prompts import Prompted, check
 from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.tools.search_cache import parse_mode
@@ -83,8 +83,8 @@ class Context(BaseModel):
         default="embedded",
         title="Model",
         description="Model of every module that names none: embedded, or provider:model, or provider:model@base_url "
-        "(openai, vllm, dashscope, together, ollama, openai-compatible, and the providers of LangChain, such as "
-        "anthropic). In Python, a LangChain chat model too.",
+        "(openai, vllm, dashscope, together, ollama, llamacpp, lmstudio, openai-compatible, and the providers of "
+        "LangChain, such as anthropic). In Python, a LangChain chat model too.",
         examples=["embedded", "openai:gpt-4o-mini", "ollama:qwen2.5:7b"],
     )
     models: dict[Module, Model] = Field(
@@ -104,6 +104,18 @@ class Context(BaseModel):
         title="Prompts per module",
         description="System messages of single modules in place of their own. An embedded planner was trained on its "
         "own, to the letter.",
+    )
+    profile: Literal["auto", "paper", "lean"] = Field(
+        default="auto",
+        title="Profile",
+        description="How the modules speak to their models. paper: the texts that the embedded model was trained on, "
+        "with an analysis first and verdicts in prose. lean: short replies and fewer calls. auto: paper for the "
+        "embedded model, lean for every other.",
+    )
+    analyst: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        title="Analyst",
+        description="Whether a run begins with an analysis of the question. auto: in the paper's profile only.",
     )
     tools: list[str] = Field(
         default=list(DEFAULT_TOOLS),
@@ -209,6 +221,19 @@ class Context(BaseModel):
     def model_name_of(self, module: Module) -> str:
         """Return the spec of the module's model; `provider:model` if it is a chat model."""
         return _name(self.model_of(module))
+
+    def profile_of(self, module: Module) -> Profile:
+        """Return how `module` speaks to its model. For one that is no spec, such as a policy, `model` decides."""
+        if self.profile != "auto":
+            return self.profile
+        model = self.model_of(module)
+        spec = self.model if model == "policy" or not isinstance(model, str) else model
+        return profile_of(spec.partition(":")[0]) if isinstance(spec, str) else "lean"
+
+    @property
+    def analyses(self) -> bool:
+        """Return whether a run begins with an analysis."""
+        return self.profile_of("analyst") == "paper" if self.analyst == "auto" else self.analyst == "on"
 
     def sampling_of(self, module: Module) -> Sampling:
         """Return the module's parameters. A spec's model has the deterministic default for each that is not set."""

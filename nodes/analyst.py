@@ -1,4 +1,5 @@
-"""The initial query analysis: what is asked, what it requires, which tools fit.
+"""The initial query analysis: what is asked, what it requires, which tools fit. It can be switched off
+(`Context.analyst`).
 
 It also resets the state for each run, and completes a question that refers to an earlier exchange (`follow_up`).
 """
@@ -14,6 +15,7 @@ from langgraph.types import Overwrite
 from agentflow.graph.context import Context
 from agentflow.graph.conversation import asked
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
@@ -28,6 +30,8 @@ PROMPT = """\
 You prepare a question for an agent that can use these tools: {tools}.
 Say in at most three short lines what kind of answer is asked for, which facts or computations it takes and in which \
 order, and what to beware of. Do not answer the question."""
+
+PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": PROMPT}
 
 MAX_CHARACTERS = 2000
 
@@ -62,6 +66,8 @@ class Analyst:
         try:
             async with asyncio.timeout(run["deadline"] - time.time()):
                 run["question"] = await follow_up.standing_alone(run["question"], state.messages, context)
+                if not context.analyses:
+                    return run
                 available = await self.toolbox.available_tools(context)
                 prompt = context.prompts.get("analyst", PROMPT)
                 conversation = messages(run["question"], [*available.tools], prompt)

@@ -42,12 +42,18 @@ def texts(message: BaseMessage) -> str:
     return "\n\n".join(part for part in [message.text.strip(), *files] if part.strip())
 
 
-def with_attachments(conversation: list[BaseMessage], messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return a module's conversation with the images and files of `messages` in its first message of a person."""
+def with_attachments(
+    conversation: list[BaseMessage], messages: Sequence[BaseMessage], after: int = 0
+) -> list[BaseMessage]:
+    """Return a module's conversation with the images and files of `messages` in its first message of a person.
+
+    The first `after` messages of the conversation are not the run's own.
+    """
     blocks = attached(messages)
     if not blocks:
         return conversation
-    first = next(place for place, message in enumerate(conversation) if isinstance(message, HumanMessage))
+    own = enumerate(conversation[after:], start=after)
+    first = next(place for place, message in own if isinstance(message, HumanMessage))
     text = {"type": "text", "text": conversation[first].text}
     return [*conversation[:first], HumanMessage([text, *blocks]), *conversation[first + 1 :]]
 

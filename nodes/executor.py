@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -21,13 +21,15 @@ from langgraph.runtime import Runtime
 from agentflow.graph.context import Context
 from agentflow.graph.events import tool_called
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.prompts import fill
-from agentflow.graph.state import Action, PendingCall, Plan, State
+from agentflow.graph.state import Action, PendingCall, Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
 from agentflow.nodes.at_most_once import AtMostOnce, needs_mark, uncertain
 from agentflow.nodes.reply_parsing import as_data, data_objects, parsed, spoken
+from agentflow.nodes.verifier import call_text
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -39,6 +41,19 @@ You carry out one step with the tool {name}: {description}
 {arguments}
 {examples}Write the arguments of one call that does this step, as a JSON object and nothing else. \
 A program may stand in a ```python block instead."""
+
+LEAN = """\
+You carry out one step towards the answer of a question, with the tool {name}: {description}
+{limits}Arguments:
+{arguments}
+{examples}{form}"""
+
+PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
+
+AS_JSON = "Write the arguments of one call that does this step, as a JSON object and nothing else."
+AS_PROGRAM = (
+    "Write one complete program that does this step and prints its result, in a ```python block and nothing else."
+)
 
 TOOL_SECONDS = 60.0
 """Time limit in seconds for one tool call, regardless of the run's remaining time."""
@@ -54,17 +69,34 @@ _PROGRAMS = ("", "python", "Python", "python3", "py")
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input", "kwargs")
 
 
-def messages(card: ToolCard, plan: Plan, prompt: str = PROMPT) -> list[BaseMessage]:
-    """Return the executor's conversation: the tool, and the step to carry out with it."""
+def messages(
+    card: ToolCard, plan: Plan, prompt: str = PROMPT, *, question: str = "", memory: Sequence[Turn] = ()
+) -> list[BaseMessage]:
+    """Return the executor's conversation: the tool, and the step to carry out with it.
+
+    In the lean profile it sees the question too, and the call of the tool that failed in the turn before, if any.
+    """
+    program = list(card.arguments.get("properties", {})) == ["code"]
     system = fill(
         prompt,
         name=card.name,
         description=card.description,
         limits=f"Limits: {card.limits}\n" if card.limits else "",
         arguments="\n".join(card.describe_arguments()),
-        examples="".join(f"Example: {example}\n" for example in card.examples_as_json()),
+        examples="" if program and question else "".join(f"Example: {line}\n" for line in card.examples_as_json()),
+        form=AS_PROGRAM if program else AS_JSON,
     )
-    return [SystemMessage(system), HumanMessage(f"Sub-Goal: {plan.sub_goal}\nContext: {plan.context}")]
+    step = f"Sub-Goal: {plan.sub_goal}\nContext: {plan.context}"
+    asked = f"Question: {question}\n" if question else ""
+    return [SystemMessage(system), HumanMessage(f"{asked}{step}{_failure(memory, plan)}")]
+
+
+def _failure(memory: Sequence[Turn], plan: Plan) -> str:
+    """Return the last turn's call of the same tool and its error, which a model would repeat if it did not see them."""
+    action = memory[-1].action if memory else None
+    if action is None or not action.arguments or not action.result.error or memory[-1].plan.tool != plan.tool:
+        return ""
+    return f"\n\nThe last call was:\n{call_text(action.arguments)}\n{action.result.describe()}\nWrite another call."
 
 
 def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
@@ -144,6 +176,14 @@ def _plain_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.lower())
 
 
+def conversation_of(state: State, context: Context, plan: Plan, card: ToolCard) -> list[BaseMessage]:
+    """Return the executor's conversation in a run."""
+    profile = context.profile_of("executor")
+    question, memory = (state.question, state.memory) if profile == "lean" else ("", [])
+    prompt = context.prompts.get("executor", PROMPTS[profile])
+    return messages(card, plan, prompt, question=question, memory=memory)
+
+
 class Executor:
     """The node that writes the call of the planned step, has it approved if required, and runs it.
 
@@ -184,8 +224,7 @@ class Executor:
     ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(state.seconds_left()):
-                conversation = messages(card, plan, context.prompts.get("executor", PROMPT))
-                reply = await ask(context, "executor", conversation, reply_form(card))
+                reply = await self._write(context, state, plan, card)
         except TimeoutError:
             return _done(
                 {}, ToolResult.failed(ErrorClass.TIMEOUT, "the run was out of time before the call was written")
@@ -197,6 +236,12 @@ class Executor:
         if asks:
             return _pending(PendingCall(arguments=arguments, plan=plan, since=time.time()))
         return await self._call(state, plan, tool, card, arguments)
+
+    async def _write(self, context: Context, state: State, plan: Plan, card: ToolCard) -> str:
+        """Return the model's reply with the call, or the call itself where it is the plan's step in its own words."""
+        if context.profile_of("executor") == "lean" and card.takes_step:
+            return json.dumps({card.takes_step: f"{plan.sub_goal}\n{plan.context}".strip()})
+        return await ask(context, "executor", conversation_of(state, context, plan, card), reply_form(card))
 
     async def _after_approval(self, state: State, call: PendingCall, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
         decided = approval.ask_person(call, len(state.memory) + 1, tool)

@@ -10,9 +10,11 @@ from langgraph.runtime import Runtime
 from agentflow.graph.context import Context
 from agentflow.graph.conversation import answer_stream
 from agentflow.graph.models.loading import ask, stream_text
+from agentflow.graph.models.providers import Profile
 from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.attachments import with_attachments
+from agentflow.nodes.demonstrations import ANSWERED, JUDGED, SUM
 from agentflow.nodes.verifier import describe_turn, own_words
 from agentflow.tools.result import ErrorClass
 
@@ -20,6 +22,14 @@ PROMPT = """\
 You write the final answer of an agent from what its turns established. Rely on the results below, not on memory of \
 your own, and do not mention the turns or the tools. Explain briefly if the question needs it, then end with:
 Answer: the answer alone, in the form that the question asks for"""
+
+LEAN = """\
+You write the final answer of an agent from what its turns found. Take it from the results below, names and numbers \
+to the letter; where they do not hold it, use what you know. Do not mention the turns or the tools. Explain in one or \
+two sentences if the question needs it, then end with:
+Answer: the answer alone, in the form that the question asks for"""
+
+PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
 OUT_OF_TIME = (
     "No answer: the run's time ran out before the model had written one. Allow more with --max-seconds "
@@ -43,8 +53,17 @@ def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[Ba
 
     Our own texts about a model's reply are left out, since a weak model repeats them as facts.
     """
+    return [SystemMessage(prompt), *demonstration(prompt), _found(question, memory)]
+
+
+def demonstration(prompt: str) -> list[BaseMessage]:
+    """Return the example that stands after the lean prompt; none after another, which may ask for another form."""
+    return [_found(SUM, JUDGED[SUM]), AIMessage(ANSWERED)] if prompt == LEAN else []
+
+
+def _found(question: str, memory: list[Turn]) -> HumanMessage:
     turns = [_described(turn) for turn in memory if _may_hold_a_fact(turn.action)]
-    return [SystemMessage(prompt), HumanMessage("\n\n".join([f"Question: {question}", *turns]))]
+    return HumanMessage("\n\n".join([f"Question: {question}", *turns]))
 
 
 def _may_hold_a_fact(action: Action) -> bool:
@@ -66,10 +85,12 @@ class Generator:
         context = Context.of(runtime)
         if state.status == "no_plan":
             return _without_model(NO_PLAN.format(spec=context.model_name_of("planner")))
-        prompt, message_id = context.prompts.get("generator", PROMPT), str(uuid4())
+        prompt = context.prompts.get("generator", PROMPTS[context.profile_of("generator")])
+        message_id = str(uuid4())
         try:
             async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
-                conversation = with_attachments(messages(state.question, state.memory, prompt), state.messages)
+                conversation = messages(state.question, state.memory, prompt)
+                conversation = with_attachments(conversation, state.messages, after=1 + len(demonstration(prompt)))
                 reply = await _reply(context, conversation, message_id)
         except TimeoutError:
             return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}

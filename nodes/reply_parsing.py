@@ -99,14 +99,15 @@ def bare(text: str) -> str:
     return text.strip().strip(_MARKUP + "[]<>().,:;!").strip()
 
 
-def read_labels(text: str, labels: Labels) -> dict[str, str]:
+def read_labels(text: str, labels: Labels, ends: Sequence[str] = ()) -> dict[str, str]:
     """Return the last non-empty value of each label in `text`. Labels that do not occur are absent.
 
-    A value extends to the next label or to the end, over several lines. If a label occurs in several spellings, only
-    the preferred one counts, so that a "Goal:" within a context is not taken for the "Sub-Goal:" above it.
+    A value extends to the next label, to a label of `ends`, or to the end, over several lines. If a label occurs in
+    several spellings, only the preferred one counts, so that a "Goal:" within a context is not taken for the
+    "Sub-Goal:" above it.
     """
     reply = unfence(spoken(text))
-    lines, data = _read_lines(reply, labels), _read_json(reply, labels)
+    lines, data = _read_lines(reply, labels, ends), _read_json(reply, labels)
     return data if len(data) > len(lines) else lines
 
 
@@ -150,8 +151,9 @@ def _key(label: str) -> str:
     return re.sub(_SEPARATORS, "", label.strip().lower())
 
 
-def _read_lines(reply: str, labels: Labels) -> dict[str, str]:
-    matches = list(label_pattern([spelling for spellings in labels.values() for spelling in spellings]).finditer(reply))
+def _read_lines(reply: str, labels: Labels, ends: Sequence[str]) -> dict[str, str]:
+    spellings = [*ends, *(spelling for spellings in labels.values() for spelling in spellings)]
+    matches = list(label_pattern(spellings).finditer(reply))
     key_of = {spelling: _key(spelling) for spelling in {match["label"] for match in matches}}
     present = set(key_of.values())
     label_of = {
@@ -159,10 +161,13 @@ def _read_lines(reply: str, labels: Labels) -> dict[str, str]:
         for label, spellings in labels.items()
     }
     values: dict[str, str] = {}
+    others = {_key(spelling) for spelling in ends}
     end = len(reply)
     for match in reversed(matches):
         label = label_of.get(key_of[match["label"]])
-        if label is not None:
+        if key_of[match["label"]] in others:
+            end = match.start()
+        elif label is not None:
             if label not in values and (value := _clean(reply[match.end() : end])):
                 values[label] = value
             end = match.start()

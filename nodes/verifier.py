@@ -4,7 +4,9 @@ Its analysis and signal become part of memory, and the planner reads them. Like 
 """
 
 import asyncio
+import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -12,9 +14,11 @@ from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
 from agentflow.nodes.attachments import with_attachments
+from agentflow.nodes.demonstrations import JUDGED
 from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass
@@ -25,6 +29,13 @@ or why it failed, and what the question still needs. Then decide: stop when the 
 reliably, continue when something is missing, wrong or unproved. End with exactly these two lines:
 Analysis: what is established and what is missing
 Verdict: stop or continue"""
+
+LEAN = """\
+You check the work of an agent turn by turn. After each turn, say what the question still needs, and decide: stop when \
+the results so far answer the whole question, continue when something is missing or a result is an error. Reply with \
+one line, which begins with Verdict: stop or Verdict: continue."""
+
+PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
 LABELS = {
     "analysis": ("analysis", "explanation", "reasoning"),
@@ -37,38 +48,87 @@ LATE = "The run was out of time before this turn was checked."
 MAX_SAME_PLANS = 3
 """Identical unreadable plans in a row after which a run ends: nothing suggests that the next one differs."""
 
+MAX_REPEATS = 3
+"""Turns with the same call and the same result after which a run ends, in the lean profile."""
+
+MAX_CALL = 300
+"""Maximum number of characters of a call that the verifier sees, in the lean profile."""
+
 MAX_CHARACTERS = 1500
 _SIGNALS: dict[str, Signal] = {"stop": "stop", "continue": "continue"}
 _BOOLEANS: dict[str, Signal] = {"true": "stop", "false": "continue"}
+_REASON = re.compile(r"\W*continue\b[\s,.:;-]*(?:since\b|because\b)?[\s.]*(?P<why>[^\n]*)", re.IGNORECASE)
 _NEGATIONS = {"not", "never", "cannot", "can't", "don't"}
 
 
 def messages(
-    question: str, analysis: str, turns: list[tuple[Plan, Action]], verdicts: list[str], prompt: str = PROMPT
+    question: str,
+    analysis: str,
+    turns: list[tuple[Plan, Action]],
+    verdicts: list[str],
+    prompt: str = PROMPT,
+    profile: Profile = "paper",
 ) -> list[BaseMessage]:
     """Return the verifier's conversation: one user message per turn, and one assistant message per turn already judged.
 
     `verdicts` holds the past replies, one fewer than `turns`.
     """
     conversation: list[BaseMessage] = [SystemMessage(prompt)]
-    opening = f"Question: {question}\nAnalysis: {analysis}\n\n"
+    return [*conversation, *demonstrations(prompt), *_judged(question, analysis, turns, verdicts, profile)]
+
+
+def demonstrations(prompt: str) -> list[BaseMessage]:
+    """Return the example runs that stand after the lean prompt; none after another, which may ask for another form."""
+    if prompt != LEAN:
+        return []
+    return [
+        message
+        for question, judged in JUDGED.items()
+        for message in _judged(
+            question,
+            "",
+            [(turn.plan, turn.action) for turn in judged],
+            [reply_text(turn.verdict, "lean") for turn in judged],
+            "lean",
+        )
+    ]
+
+
+def _judged(
+    question: str, analysis: str, turns: list[tuple[Plan, Action]], verdicts: list[str], profile: Profile
+) -> list[BaseMessage]:
+    lean = profile == "lean"
+    opening = f"Question: {question}\n" + ("" if lean and not analysis else f"Analysis: {analysis}\n") + "\n"
+    conversation: list[BaseMessage] = []
     for number, (plan, action) in enumerate(turns, start=1):
-        conversation.append(HumanMessage(opening + describe_turn(number, plan, action)))
+        conversation.append(HumanMessage(opening + describe_turn(number, plan, action, call=lean)))
         if number <= len(verdicts):
             conversation.append(AIMessage(verdicts[number - 1]))
         opening = ""
     return conversation
 
 
-def describe_turn(number: int, plan: Plan, action: Action) -> str:
-    """Return one turn as the verifier's and the generator's prompts show it."""
+def describe_turn(number: int, plan: Plan, action: Action, *, call: bool = False) -> str:
+    """Return one turn as the verifier's and the generator's prompts show it, with its call if `call`."""
     step = f"Sub-Goal: {plan.sub_goal}\nTool: {plan.tool}\n" if plan.sub_goal else ""
+    if call and action.arguments:
+        step += f"Call: {cut(call_text(action.arguments), MAX_CALL)}\n"
     return f"Turn {number}\n{step}{action.result.describe()}"
 
 
-def reply_text(verdict: Verdict) -> str:
+def call_text(arguments: Mapping[str, Any]) -> str:
+    """Return a call's arguments as prompts show them: as JSON, or the text itself if it is the only one."""
+    if len(arguments) == 1 and isinstance(text := next(iter(arguments.values())), str):
+        return text
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def reply_text(verdict: Verdict, profile: Profile = "paper") -> str:
     """Return a verdict in the format that the prompt asks for. Past verdicts are repeated in it."""
-    return f"Analysis: {verdict.analysis}\nVerdict: {verdict.signal}"
+    if profile == "paper":
+        return f"Analysis: {verdict.analysis}\nVerdict: {verdict.signal}"
+    why = own_words(verdict)
+    return f"Verdict: continue, {why}" if verdict.signal == "continue" and why else f"Verdict: {verdict.signal}"
 
 
 def own_words(verdict: Verdict) -> str:
@@ -81,17 +141,18 @@ def parse(text: str) -> Verdict:
     reply = unfence(spoken(text))
     found = read_labels(text, LABELS)
     signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(reply.rpartition("\n")[2]).lower())
-    analysis = cut(found.get("analysis") or _before_verdict(reply), MAX_CHARACTERS, "")
+    reason = _REASON.match(found.get("verdict", ""))
+    analysis = found.get("analysis") or _before_verdict(reply) or (reason["why"] if reason else "")
+    analysis = cut(analysis, MAX_CHARACTERS, "")
     if signal is None:
         return Verdict(analysis=f"{analysis} {UNREADABLE}".strip(), signal="continue")
     return Verdict(analysis=analysis, signal=signal)
 
 
 FORM = ReplyForm.of_lines(
-    "verdict",
-    {"Analysis": 60, "Verdict": [*_SIGNALS]},
-    lambda text: not parse(text).analysis.endswith(UNREADABLE),
+    "verdict", {"Verdict": [*_SIGNALS]}, lambda text: not parse(text).analysis.endswith(UNREADABLE)
 )
+"""The one decision. A model that has written no readable verdict is asked for it, and not for prose again."""
 
 
 def _signal(value: str) -> Signal | None:
@@ -109,7 +170,19 @@ def _signal(value: str) -> Signal | None:
 
 
 def _before_verdict(text: str) -> str:
-    return re.split(r"(?im)^[ \t#*>_-]*(?:verdict|conclusion|decision)\b", text)[0].strip()
+    """Return what a reply says before its verdict; an object is the verdict."""
+    before = re.split(r"(?im)^[ \t#*>_-]*(?:verdict|conclusion|decision)\b", text)[0].strip()
+    return "" if before.startswith("{") else before
+
+
+def conversation_of(state: State, context: Context, plan: Plan, action: Action) -> list[BaseMessage]:
+    """Return the verifier's conversation in a run, of which `plan` and `action` are the current turn."""
+    turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
+    profile = context.profile_of("verifier")
+    verdicts = [reply_text(turn.verdict, profile) for turn in state.memory]
+    prompt = context.prompts.get("verifier", PROMPTS[profile])
+    conversation = messages(state.question, state.analysis, turns, verdicts, prompt, profile)
+    return with_attachments(conversation, state.messages, after=1 + len(demonstrations(prompt)))
 
 
 class Verifier:
@@ -128,11 +201,7 @@ class Verifier:
         return close(state, verdict, context)
 
     async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
-        turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
-        verdicts = [reply_text(turn.verdict) for turn in state.memory]
-        prompt = context.prompts.get("verifier", PROMPT)
-        conversation = messages(state.question, state.analysis, turns, verdicts, prompt)
-        conversation = with_attachments(conversation, state.messages)
+        conversation = conversation_of(state, context, plan, action)
         return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 
 
@@ -147,10 +216,26 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
         raise RuntimeError("the verifier runs after the planner and the executor")
     action = kept(state.action, context)
     turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
+    lean = context.profile_of("verifier") == "lean"
+    if lean and not any(past.action.result.status == "ok" for past in (*state.memory, turn)):
+        verdict = verdict.model_copy(update={"signal": "continue"})  # nothing has been found that could be an answer
+        turn = turn.model_copy(update={"verdict": verdict})
     status = status_after(turn, state, context)
+    if lean and status == "running" and repeats([*state.memory, turn]) >= MAX_REPEATS:
+        status = "out_of_turns"  # further turns would be the same
     if status != "answered" and _without_plan([*state.memory, turn], ended=status != "running"):
         status = "no_plan"
     return {"memory": [turn], "action": action, "verdict": verdict, "status": status}
+
+
+def repeats(memory: list[Turn]) -> int:
+    """Return how many turns had the call and the result of the last one, which is one of them."""
+    return sum(_step(turn) == _step(memory[-1]) for turn in memory)
+
+
+def _step(turn: Turn) -> tuple[object, ...]:
+    action = turn.action
+    return turn.plan.tool, action.arguments or turn.plan.text, action.result.error, action.result.output
 
 
 def _without_plan(memory: list[Turn], *, ended: bool) -> bool:

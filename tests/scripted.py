@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 
+from agentflow.graph import context
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading
 from agentflow.nodes import analyst, executor, follow_up, generator, planner, verifier
@@ -56,8 +57,9 @@ DEFAULTS: dict[str, Reply] = {
     "tools": "a guess",
 }
 _BEGINNINGS = {
-    module.PROMPT.split("{")[0]: module.__name__.rpartition(".")[2]
+    text.split("{")[0]: module.__name__.rpartition(".")[2]
     for module in (analyst, follow_up, planner, executor, verifier, generator)
+    for text in getattr(module, "PROMPTS", {"paper": module.PROMPT}).values()
 }
 
 
@@ -93,6 +95,7 @@ class Scripted:
         """Until the end of the test, the spec leads here, and so do "embedded" and its shipped checkpoints."""
         point = EntryPoint("scripted", "tests.scripted:load", "agentflow.models")
         monkeypatch.setattr(loading, "_kept", {})
+        monkeypatch.setattr(context, "profile_of", lambda provider: "paper")
         monkeypatch.setattr(loading, "installed", lambda: {"scripted": point, "embedded": point})
         monkeypatch.setitem(_scripts, self.name, self)
         for name in ("", "seed", "trained"):

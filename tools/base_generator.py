@@ -17,6 +17,7 @@ CARD = {
     "limits": "Knows no fresh or rare facts and guesses when it does not know; unreliable at arithmetic.",
     "examples": [{"query": "Text: The code is 7. What is the code?"}],
     "side_effects": False,
+    "takes_step": "query",
 }
 
 

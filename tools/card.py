@@ -1,8 +1,9 @@
 """The card of a tool, shown to the planner: its purpose, limits and examples.
 
-A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, `side_effects`, each
-optional. Missing fields are taken from the tool's own description: its purpose, and lines "Limits: ..." and "Example:
-{...}". If there is no example, one is generated from the schema. So any LangChain tool can be used unchanged.
+A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, `side_effects`,
+`takes_step`, each optional. Missing fields are taken from the tool's own description: its purpose, and lines
+"Limits: ..." and "Example: {...}". If there is no example, one is generated from the schema. So any LangChain tool can
+be used unchanged.
 
 A card is bounded in size and its texts cannot add lines to a prompt, since the tool's author may be a remote server.
 """
@@ -54,6 +55,8 @@ class ToolCard(BaseModel):
     """True if a call changes anything outside the run, so that it must not be repeated by accident. True unless the
     tool declares otherwise.
     """
+    takes_step: str = ""
+    """Name of an argument that takes the planner's step as it is written, so that no model needs to write the call."""
     made_up: bool = False
     """True if the example is generated and only shows the form of a call. It must not be executed."""
 
@@ -96,6 +99,7 @@ class ToolCard(BaseModel):
             limits=_cut(limits, "limits"),
             examples=examples or _illustration(schema),
             side_effects=own.get("side_effects") is not False,
+            takes_step=str(own.get("takes_step") or ""),
             made_up=not examples,
         )
 

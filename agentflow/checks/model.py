@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import httpx
@@ -18,7 +19,7 @@ from agentflow.graph.models.listing import context_lengths, listed, with_sole_mo
 from agentflow.graph.models.loading import aload_model, enforced, load_model, reply_of
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
-from agentflow.graph.state import Action, Plan, Turn, Verdict
+from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import analyst, answer_text, executor, generator, planner, verifier
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.redaction import cut
@@ -85,13 +86,16 @@ def _offered(spec: str) -> tuple[Check, Endpoint | None]:
 
 def _requests(context: Context) -> list[Request]:
     """Return a request for each module, of a run that has multiplied two numbers."""
-    cards, asked = standard_cards(context.tools), "A product is asked for."
+    cards, state = standard_cards(context.tools), State(question=QUESTION)
+    if context.analyses:
+        state.analysis = "A product is asked for."
     plan = Plan(sub_goal="Compute 17 * 23", tool="python_coder", context="17 * 23")
-    action = Action(result=ToolResult(status="ok", output="391"))
+    action = Action(arguments={"code": "print(17 * 23)"}, result=ToolResult(status="ok", output="391"))
     turn = Turn(turn=1, plan=plan, action=action, verdict=Verdict(analysis="The product is 391.", signal="stop"))
-    call, tools = executor.reply_form(cards[plan.tool]), planner.describe_tools(cards.values())
-    first_plan = planner.messages(QUESTION, asked, [], tools, context.max_turns)
-    verdict = verifier.messages(QUESTION, asked, [(plan, action)], [])
+    call, planned = executor.reply_form(cards[plan.tool]), planner.conversation_of(state, context, cards)
+    called = executor.conversation_of(state, context, plan, cards[plan.tool])
+    judged = verifier.conversation_of(state, context, plan, action)
+    answered = generator.messages(QUESTION, [turn], generator.PROMPTS[context.profile_of("generator")])
 
     def said(parsed: object) -> str:
         return "" if parsed else "no text"
@@ -99,13 +103,16 @@ def _requests(context: Context) -> list[Request]:
     def formed(form: ReplyForm, what: str) -> tuple[Callable[[str], str], ReplyForm]:
         return lambda text: "" if form.readable(text) else f"{what} could not be read", form
 
-    return [
-        ("analyst", analyst.messages(QUESTION, [*cards]), lambda text: said(analyst.parse(text)), None),
-        ("planner", first_plan, lambda text: planner.parse(text, cards).problem, planner.reply_form(cards)),
-        ("executor", executor.messages(cards[plan.tool], plan), *formed(call, "the arguments of the call")),
-        ("verifier", verdict, *formed(verifier.FORM, "the verdict")),
-        ("generator", generator.messages(QUESTION, [turn]), lambda text: said(answer_text.parse(text)), None),
+    requests: list[Request] = [
+        ("planner", planned, lambda text: planner.parse(text, cards).problem, planner.reply_form(cards)),
+        ("executor", called, *formed(call, "the arguments of the call")),
+        ("verifier", judged, *formed(verifier.FORM, "the verdict")),
+        ("generator", answered, lambda text: said(answer_text.parse(text)), None),
     ]
+    if context.analyses:
+        asked = analyst.messages(QUESTION, [*cards])
+        requests.insert(0, ("analyst", asked, lambda text: said(analyst.parse(text)), None))
+    return requests
 
 
 async def _trial(context: Context, request: Request) -> tuple[Check, AIMessage | None]:
@@ -121,7 +128,7 @@ async def _trial(context: Context, request: Request) -> tuple[Check, AIMessage |
                 return (module, "ok", f"readable: {note}{cut(one_line(text), 100)}"), reply
             if form and await enforced(model, conversation, form):
                 says = f"{problem}; readable in an enforced form, which --context structured_output=always asks for"
-                return (module, "ok", says), reply
+                return (module, "-", says), reply
     except TimeoutError:
         return (module, "no", f"no reply within {SECONDS:.0f} s; lower max_tokens, or use a faster model"), None
     except ModelError as error:
@@ -147,11 +154,13 @@ def _context_length(length: int | None, prompt: int, context: Context) -> Check:
 def _sampled(endpoint: Endpoint, temperature: float) -> dict[str, Any]:
     """Return the reply to a request for first tokens with log-probabilities and ids; empty if it is refused."""
     asked = {"model": endpoint.model, "messages": [{"role": "user", "content": "Write one word."}]}
-    body = {**asked, "max_tokens": 1, "n": SAMPLES, "temperature": temperature, "logprobs": True}
+    body = {**asked, "max_tokens": 1, "temperature": temperature, "logprobs": True}
     url, headers = f"{endpoint.base_url}/chat/completions", {"Authorization": f"Bearer {endpoint.key}"}
-    for ids in ({"return_token_ids": True}, {}):
+    # llama.cpp takes as many samples as it has slots, of which there may be one.
+    for samples, ids in product((SAMPLES, 1), ({"return_token_ids": True}, {})):
         try:
-            reply = httpx.post(url, json=body | ids, headers=headers, timeout=SERVER_SECONDS).raise_for_status()
+            sent = body | ids | {"n": samples}
+            reply = httpx.post(url, json=sent, headers=headers, timeout=SERVER_SECONDS).raise_for_status()
             found = reply.json()
         except (httpx.HTTPError, ValueError):
             continue

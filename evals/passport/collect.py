@@ -47,7 +47,7 @@ async def provenance_of(
     `call` is the command, quoted for a shell; the `benchmarks` have been loaded; `questions` is a file of tasks.
     """
     replaced = context.prompts if agent == "agentflow" else {}
-    prompts = {module: replaced.get(module, text) for module, text in agent_prompts(agent).items()}
+    prompts = {module: replaced.get(module, text) for module, text in agent_prompts(agent, context).items()}
     return Provenance(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         call=call,

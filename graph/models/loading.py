@@ -145,7 +145,12 @@ async def ask(context: Context, module: Module, messages: list[BaseMessage], for
         return str(reply.text)
     text = await complete(model, messages, config)
     if form and mode == "auto" and not form.readable(text):
-        reply = await enforced(model, messages, form, config)
+        try:
+            reply = await enforced(model, messages, form, config)
+        except ModelError as error:
+            if error.code != "timeout":
+                raise
+            return text  # late, but not lost
         return str(reply.text) if reply else text
     return text
 

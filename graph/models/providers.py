@@ -7,7 +7,12 @@ after the provider's name. If the provider's models know one encyclopedia only, 
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
+
+Profile = Literal["paper", "lean"]
+"""How the modules speak to their models. "paper": an analysis, and a verdict in prose, in the texts that the embedded
+model was trained on. "lean": short replies, examples of plans, and no analysis, for models that were not.
+"""
 
 _Load = TypeVar("_Load", bound=Callable[..., Any])
 
@@ -22,6 +27,11 @@ def knows_only(corpus: str) -> Callable[[_Load], _Load]:
         return load
 
     return declare
+
+
+def profile_of(provider: str) -> Profile:
+    """Return how the modules speak to the provider's models: as in the paper to those that were trained on it."""
+    return "paper" if corpus_of(provider) else "lean"
 
 
 @lru_cache(maxsize=1)

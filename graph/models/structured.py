@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+WORD = 8
+"""Characters that a JSON form allows for a word and its space: without a bound a small model fills a value for ever."""
+
 
 @dataclass(frozen=True)
 class ReplyForm:
@@ -33,7 +36,7 @@ class ReplyForm:
         schema = {
             "type": "object",
             "properties": {
-                label: {"type": "string"} if isinstance(value, int) else {"enum": [*value]}
+                label: {"type": "string", "maxLength": WORD * value} if isinstance(value, int) else {"enum": [*value]}
                 for label, value in lines.items()
             },
             "required": [*lines],

@@ -29,7 +29,7 @@ class Target:
         self.app, self.context = app, context if ours else None
         self.file = "context.json" if ours else "prompts.json"
         """Name of the file that the result is written to."""
-        self._shipped = dict[str, str](agent_prompts("agentflow").items()) if ours else {}
+        self._shipped = dict[str, str](agent_prompts("agentflow", context).items()) if ours else {}
         self.kept: dict[str, str] = {**context.prompts} if ours else {}
         """Prompts that a run has in place of the shipped ones before the search."""
         self.defaults = {**self._shipped, **self.kept}

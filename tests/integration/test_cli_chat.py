@@ -25,10 +25,11 @@ class Heard:
         self.hangs = threading.Event()
         self.asked: list[str] = []
 
-    def analyst(self, body: dict[str, Any]) -> Reply:
-        self.asked.append(body["messages"][-1]["content"].removeprefix("Question: "))
+    def planner(self, body: dict[str, Any]) -> Reply:
+        asked = body["messages"][1]["content"]
+        self.asked.append(asked.removeprefix("Question: ").partition("\nTurns left")[0])
         if "#hang#" not in self.asked[-1]:
-            return "One word is asked for."
+            return "Sub-Goal: Say it\nTool: base_generator\nContext: x"
         self.hangs.set()
         return Fault.HANG
 
@@ -41,10 +42,8 @@ def heard() -> Heard:
 @pytest.fixture
 def server(heard: Heard) -> Iterator[str]:
     replies = modules(
-        analyst=heard.analyst,
         follow_up="Standalone question: Which word comes after hello?",
-        planner="Sub-Goal: Say it\nTool: base_generator\nContext: x",
-        executor='{"query": "which word?"}',
+        planner=heard.planner,
         generator="It is a greeting.\nAnswer: hello",
     )
     with FakeOpenAI(replies) as fake:

@@ -170,11 +170,11 @@ def test_usage_counts_the_tokens_that_the_server_counts() -> None:
     with FakeOpenAI(script) as server:
         done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
     assert done.exit_code == 0, done.stderr
-    one, all_six = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n, "calls": n} for n in (1, 6))
-    modules = ("analyst", "planner", "executor", "tools", "verifier", "generator")
+    one, all_four = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n, "calls": n} for n in (1, 4))
+    modules = ("planner", "tools", "verifier", "generator")
     usage = json.loads(done.stdout)["usage"]
-    assert usage.pop("seconds").keys() == {*modules}
-    assert usage == {"calls": 6, "modules": {module: {"fake": one} for module in modules}, "models": {"fake": all_six}}
+    assert usage.pop("seconds").keys() >= {*modules}
+    assert usage == {"calls": 4, "modules": {module: {"fake": one} for module in modules}, "models": {"fake": all_four}}
 
 
 @pytest.mark.parametrize(("configuration", "status"), [(True, 2), (False, 1)])

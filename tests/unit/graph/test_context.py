@@ -1,4 +1,5 @@
 from importlib.metadata import EntryPoint
+from typing import Any
 
 import pytest
 from langchain_openai import ChatOpenAI
@@ -15,6 +16,38 @@ def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own_unless_on
     for spec in ("embedded:seed", "embedded:runs/planner", "openai:gpt-4o-mini"):
         assert Context(models={"planner": spec}).model_of("planner") == spec
         assert Context(model=spec).model_of("planner") == spec
+
+
+@pytest.mark.parametrize(
+    ("settings", "profiles"),
+    [
+        ({}, "paper paper"),
+        ({"models": {"planner": "policy"}}, "paper paper"),
+        ({"model": "openai:m", "models": {"planner": "policy"}}, "lean lean"),
+        ({"model": "openai:m", "models": {"planner": "embedded:trained"}}, "paper lean"),
+        ({"models": {"planner": "ollama:m"}}, "lean paper"),
+        ({"profile": "lean"}, "lean lean"),
+        ({"model": "openai:m", "profile": "paper"}, "paper paper"),
+    ],
+)
+def test_modules_speak_to_the_embedded_model_as_it_was_trained(settings: dict[str, Any], profiles: str) -> None:
+    context = Context(**settings)
+    assert [context.profile_of("planner"), context.profile_of("verifier")] == profiles.split()
+
+
+ANALYSED = [
+    ({}, True),
+    ({"model": "openai:m"}, False),
+    ({"model": "openai:m", "analyst": "on"}, True),
+    ({"analyst": "off"}, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "analyses"), ANALYSED)
+def test_a_run_begins_with_an_analysis_in_the_papers_profile_or_where_it_is_asked_for(
+    settings: dict[str, Any], analyses: bool
+) -> None:
+    assert Context(**settings).analyses is analyses
 
 
 def test_search_is_built_from_what_a_run_sets() -> None:

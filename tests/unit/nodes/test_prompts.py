@@ -5,6 +5,7 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentflow.graph.context import DEFAULT_TOOLS
+from agentflow.graph.models.providers import Profile
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes import analyst, executor, generator, planner, verifier
 from agentflow.tools import base_generator
@@ -35,14 +37,16 @@ FAILED, FOUND, UNREADABLE = (
 )
 
 
-def planned(memory: list[Turn], max_turns: int = 10) -> list[BaseMessage]:
-    return planner.messages(QUESTION, ANALYSIS, memory, planner.describe_tools(CARDS.values()), max_turns)
+def planned(memory: list[Turn], max_turns: int = 10, profile: Profile = "paper") -> list[BaseMessage]:
+    tools = planner.describe_tools(CARDS.values(), profile)
+    return planner.messages(QUESTION, ANALYSIS, memory, tools, max_turns, planner.PROMPTS[profile], profile=profile)
 
 
-def verified(turns: list[Turn]) -> list[BaseMessage]:
+def verified(turns: list[Turn], profile: Profile = "paper") -> list[BaseMessage]:
     """The conversation in which the last of `turns` is judged."""
-    replies = [verifier.reply_text(turn.verdict) for turn in turns[:-1]]
-    return verifier.messages(QUESTION, ANALYSIS, [(turn.plan, turn.action) for turn in turns], replies)
+    replies = [verifier.reply_text(turn.verdict, profile) for turn in turns[:-1]]
+    steps, prompt = [(turn.plan, turn.action) for turn in turns], verifier.PROMPTS[profile]
+    return verifier.messages(QUESTION, ANALYSIS, steps, replies, prompt, profile)
 
 
 RENDERINGS: dict[str, list[BaseMessage]] = {
@@ -90,23 +94,25 @@ TURNS = st.lists(st.tuples(TEXT, TEXT, RESULTS, TEXT), min_size=1, max_size=6).m
 )
 
 
-@given(TURNS)
-def test_the_planners_conversation_only_grows(turns: list[Turn]) -> None:
+@pytest.mark.parametrize("profile", get_args(Profile))
+@given(turns=TURNS)
+def test_the_planners_conversation_only_grows(profile: Profile, turns: list[Turn]) -> None:
     """The tokens of a turn extend those of the turn before, to which the planner's own words are added."""
     for done, turn in enumerate(turns):
-        before, after = planned(turns[:done]), planned(turns[: done + 1])
+        before, after = planned(turns[:done], profile=profile), planned(turns[: done + 1], profile=profile)
         assert after[: len(before)] == before
         reply, outcome = after[len(before) :]
         assert (reply.type, reply.text) == ("ai", turn.plan.text)
         assert outcome.type == "human"
         assert turn.action.result.output in outcome.text
-        assert turn.verdict.analysis in outcome.text  # reference bug: the verdict was not in the memory
+        assert verifier.own_words(turn.verdict) in outcome.text  # reference bug: the verdict was not in the memory
 
 
-@given(TURNS)
-def test_the_verifiers_conversation_only_grows(turns: list[Turn]) -> None:
+@pytest.mark.parametrize("profile", get_args(Profile))
+@given(turns=TURNS)
+def test_the_verifiers_conversation_only_grows(profile: Profile, turns: list[Turn]) -> None:
     for done in range(1, len(turns)):
-        before, after = verified(turns[:done]), verified(turns[: done + 1])
+        before, after = verified(turns[:done], profile), verified(turns[: done + 1], profile)
         assert after[: len(before)] == before
         assert [message.type for message in after[len(before) :]] == ["ai", "human"]
 

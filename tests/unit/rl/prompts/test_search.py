@@ -77,7 +77,7 @@ def test_the_prompt_of_a_module_of_ours_evolves(server: FakeOpenAI, tmp_path: Pa
     _, held_out = search(server, tmp_path, own_app(server, prompts={"planner": own}), nodes=["generator"]).run()
     assert held_out.after == 1.0
     content = json.loads((tmp_path / "context.json").read_text())
-    evolved = {"planner": own, "generator": f"{generator.PROMPT}\n{SENTENCE}"}
+    evolved = {"planner": own, "generator": f"{generator.LEAN}\n{SENTENCE}"}
     assert Context.model_validate(content).prompts == evolved
     assert StudioConfig.model_validate(content).prompts == evolved
     systems = {body["messages"][0]["content"] for body in server.bodies}

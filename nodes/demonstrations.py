@@ -1,0 +1,63 @@
+"""Example runs, which a model that was not trained on our prompts sees judged before it judges the first turn.
+
+Shown as earlier messages and not as a description of the format, they decide how well a small model judges: over 16
+turns of which eight answered the question, Qwen2.5-Coder-1.5B judged 16 rightly, and at most 10 with instructions
+alone, since it copied one of the lines that these offered.
+"""
+
+from agentflow.graph.state import Action, Plan, Turn, Verdict
+from agentflow.tools.result import ErrorClass, ToolResult
+
+
+def _turn(number: int, sub_goal: str, tool: str, call: str, result: ToolResult, missing: str = "") -> Turn:
+    return Turn(
+        turn=number,
+        plan=Plan(sub_goal=sub_goal, tool=tool),
+        action=Action(arguments={"call": call}, result=result),
+        verdict=Verdict(analysis=missing, signal="continue" if missing else "stop"),
+    )
+
+
+def _found(output: str) -> ToolResult:
+    return ToolResult(status="ok", output=output)
+
+
+_YEAR = "Find out when Marie Curie won her first Nobel Prize."
+
+SUM = "What is 12 percent of 250?"
+JUDGED = {
+    "How old was Marie Curie when she won her first Nobel Prize?": [
+        _turn(
+            1,
+            "Find out when Marie Curie was born.",
+            "wikipedia_search",
+            "Marie Curie",
+            _found("Marie Curie (7 November 1867 - 4 July 1934) was a physicist and chemist."),
+            "the year of her first Nobel Prize is missing",
+        ),
+        _turn(
+            2,
+            _YEAR,
+            "base_generator",
+            "When did Marie Curie win her first Nobel Prize?",
+            ToolResult.failed(ErrorClass.EMPTY_RESULT, "the model gave no answer"),
+            "the year of her first Nobel Prize is missing",
+        ),
+        _turn(
+            3,
+            _YEAR,
+            "wikipedia_search",
+            "List of Nobel laureates",
+            _found("1903: Marie Curie, Physics."),
+            "the age, 1903 minus 1867, is missing",
+        ),
+        _turn(4, "Compute the age.", "python_coder", "print(1903 - 1867)", _found("36")),
+    ],
+    SUM: [
+        _turn(1, "Compute 12 percent of 250.", "python_coder", "print(250 * 0.12)", _found("30.0")),
+    ],
+}
+"""Turns and their verdicts, by the question."""
+
+ANSWERED = "12 percent of 250 is 30.\nAnswer: 30"
+"""The generator's reply to the question `SUM`."""

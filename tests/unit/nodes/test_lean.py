@@ -1,0 +1,163 @@
+"""The lean profile: what models that were not trained on our prompts read, and rules that they cannot break."""
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import ToolException, tool
+
+from agentflow.graph.agent import build_graph
+from agentflow.graph.context import DEFAULT_TOOLS, Context
+from agentflow.graph.state import Action, Plan, State, Turn, Verdict
+from agentflow.nodes import generator, planner, verifier
+from agentflow.tools.catalogue import standard_cards
+from agentflow.tools.result import ErrorClass, ToolResult
+from tests.scripted import PLAN, Script, Scripted, echo, question
+
+CARDS = standard_cards(DEFAULT_TOOLS)
+CONTEXT = Context(model="openai:m")
+STOP, CONTINUE = "Verdict: stop", "Verdict: continue, the year is missing"
+FLAKY = PLAN.replace("echo", "flaky")
+
+
+@tool
+async def flaky(text: str) -> str:
+    """Fails."""
+    raise ToolException("no such page")
+
+
+async def solve(script: Scripted, **fields: Any) -> State:
+    context = Context(model=script.spec, profile="lean", **fields)
+    return State.model_validate(await build_graph([echo, flaky]).ainvoke(question(), context=context))
+
+
+async def test_a_question_takes_four_calls(scripted: Script) -> None:
+    script = scripted(verifier=STOP)
+    assert (await solve(script)).status == "answered"
+    assert [module for module, _ in script.calls] == ["planner", "executor", "verifier", "generator"]
+
+
+async def test_an_analysis_can_be_asked_for(scripted: Script) -> None:
+    script = scripted(verifier=STOP)
+    assert (await solve(script, analyst="on")).analysis
+    assert script.calls[0][0] == "analyst"
+    assert "Analysis: One word is asked for." in script.asked("planner")[0][1].text
+
+
+async def test_a_run_does_not_stop_while_nothing_was_found(scripted: Script) -> None:
+    script = scripted(planner=[FLAKY, PLAN], verifier=STOP)
+    state = await solve(script)
+    assert [(turn.action.result.status, turn.verdict.signal) for turn in state.memory] == [
+        ("error", "continue"),
+        ("ok", "stop"),
+    ]
+    assert state.status == "answered"
+
+
+@pytest.mark.parametrize("plan", [PLAN, FLAKY, "no plan"])
+async def test_a_third_turn_with_the_same_result_ends_the_run(scripted: Script, plan: str) -> None:
+    script = scripted(planner=plan, verifier=CONTINUE)
+    state = await solve(script)
+    assert (state.status, len(state.memory)) == ("no_plan" if plan == "no plan" else "out_of_turns", 3)
+    told = [planner.REPEATED in conversation[-1].text for conversation in script.asked("planner")]
+    assert told == [False, False, True]
+
+
+async def test_turns_that_differ_are_not_the_same(scripted: Script) -> None:
+    calls = [f'{{"text": "{number}"}}' for number in range(4)]
+    state = await solve(scripted(verifier=CONTINUE, executor=calls), max_turns=4)
+    assert (state.status, len(state.memory)) == ("out_of_turns", 4)
+
+
+async def test_the_executor_sees_the_question_and_the_call_that_failed(scripted: Script) -> None:
+    script = scripted(planner=[FLAKY, FLAKY, PLAN], verifier=[STOP, STOP, STOP])
+    await solve(script)
+    first, second, third = (conversation[-1].text for conversation in script.asked("executor"))
+    assert all("Question: Which word?" in text for text in (first, second, third))
+    assert ["no such page" in text for text in (first, second, third)] == [False, True, False]
+
+
+async def test_a_step_that_is_the_call_needs_no_executor(scripted: Script) -> None:
+    script = scripted(planner="Sub-Goal: name a word\nTool: base_generator\nContext: six letters", verifier=STOP)
+    state = await solve(script)
+    assert state.memory[0].action.arguments == {"query": "name a word\nsix letters"}
+    assert script.asked("executor") == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "context"),
+    [
+        ("Sub-Goal: add\nTool: python_coder\nContext: 1 + 2\nTurns left: 4", "1 + 2"),
+        ("Sub-Goal: add\nTool: python_coder\nContext: 1 + 2\n\nResult: 3\nVerifier: It is 3.", "1 + 2"),
+        ("Question: What is 1 + 2?\nSub-Goal: add\nTool: python_coder\nContext: 1 + 2", "1 + 2"),
+    ],
+)
+def test_labels_of_ours_are_no_part_of_a_step(reply: str, context: str) -> None:
+    assert planner.parse(reply, CARDS).context == context
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Sub-Goal: what this step must find out or compute, and no more\nTool: python_coder\nContext: 1 + 2",
+        "Sub-Goal: add\nTool: the name of one tool\nContext: 1 + 2",
+        "Sub-Goal: add\nTool: python_coder\nContext: every fact, name and number that the step needs, since",
+    ],
+)
+def test_a_description_in_place_of_a_value_is_no_plan(reply: str) -> None:
+    plan = planner.parse(reply, CARDS)
+    assert (plan.error, bool(plan.problem)) == (ErrorClass.BAD_PLAN, True)
+    known = planner.DESCRIPTIONS.values()
+    assert all(description in prompt for prompt in planner.PROMPTS.values() for description in known)
+
+
+def test_the_planner_sees_a_plan_and_no_calls() -> None:
+    shown = "".join(message.text for message in planner.conversation_of(State(question="Q?"), CONTEXT, CARDS))
+    assert planner.parse(planner.example_of_a_plan(CARDS), CARDS).tool == "python_coder"
+    assert planner.example_of_a_plan(CARDS) in shown
+    assert not any(example in shown for card in CARDS.values() for example in card.examples_as_json())
+    assert planner.example_of_a_plan(["mine"]) == ""
+
+
+TURN = Turn(
+    turn=1,
+    plan=Plan(sub_goal="add", tool="python_coder"),
+    action=Action(arguments={"code": "print(1 + 2)"}, result=ToolResult(status="ok", output="3")),
+    verdict=Verdict(analysis=verifier.UNREADABLE, signal="continue"),
+)
+
+
+def test_our_sentences_are_not_shown_as_a_models_own() -> None:
+    state = State(question="Q?", memory=[TURN])
+    shown = verifier.conversation_of(state, CONTEXT, TURN.plan, TURN.action)
+    assert verifier.UNREADABLE not in "".join(message.text for message in shown)
+    planned = planner.conversation_of(state, CONTEXT, CARDS)
+    assert verifier.UNREADABLE not in "".join(message.text for message in planned)
+    assert shown[-2].text == "Verdict: continue"
+
+
+@pytest.mark.parametrize(
+    ("reply", "analysis", "signal"),
+    [
+        ("Verdict: stop", "", "stop"),
+        ("Verdict: continue, the year is missing", "the year is missing", "continue"),
+        ("Verdict: continue, since the program failed", "the program failed", "continue"),
+        ("Verdict: continue", "", "continue"),
+        ('{"Verdict": "stop"}', "", "stop"),
+    ],
+)
+def test_a_verdict_of_one_line(reply: str, analysis: str, signal: str) -> None:
+    verdict = verifier.parse(reply)
+    assert (verdict.analysis, verdict.signal) == (analysis, signal)
+    assert not reply.startswith("Verdict") or verifier.parse(verifier.reply_text(verdict, "lean")) == verdict
+
+
+def test_examples_stand_before_the_run_and_attachments_in_it() -> None:
+    image = {"type": "image", "url": "https://example.org/a.png"}
+    state = State(question="Q?", messages=[HumanMessage([{"type": "text", "text": "Q?"}, image])])
+    shown = verifier.conversation_of(state, CONTEXT, TURN.plan, TURN.action)
+    assert [isinstance(message.content, list) for message in shown] == [False] * (len(shown) - 1) + [True]
+    assert all(verifier.parse(message.text).signal for message in shown if message.type == "ai")
+    own = CONTEXT.model_copy(update={"prompts": {"verifier": "Judge."}})
+    assert len(verifier.conversation_of(state, own, TURN.plan, TURN.action)) == 2
+    assert len(generator.messages("Q?", [TURN], "Answer.")) == 2 < len(generator.messages("Q?", [TURN], generator.LEAN))
