@@ -5,6 +5,8 @@ import re
 _OVERFLOW = re.compile(r"context (?:length|window|size)|context_length|max(?:imum)?[ _]model[ _]len", re.IGNORECASE)
 """Wordings of vLLM, SGLang, llama.cpp, Ollama and OpenAI."""
 
+FLAGS = "vLLM: --max-model-len; llama.cpp: --ctx-size, shared by its slots; Ollama: OLLAMA_CONTEXT_LENGTH"
+
 _STATED = re.compile(r"(?:context length|context window|context size|model length|\bn_ctx)\D{0,16}?(\d{3,9})")
 
 
@@ -26,4 +28,4 @@ def fitting(length: int | None) -> str:
     """
     settings = f"memory_tokens={max(200, length // 2)} --context max_tokens={max(1, length // 8)}" if length else ""
     lower = f"set --context {settings}" if settings else "lower memory_tokens and max_tokens"
-    return f"{lower} (Context.memory_tokens, Sampling.max_tokens), or serve a longer context (vLLM: --max-model-len)"
+    return f"{lower} (Context.memory_tokens, Sampling.max_tokens), or serve a longer context ({FLAGS})"

@@ -73,6 +73,8 @@ class EndpointModel(ChatOpenAI):
         )
         model._endpoint = endpoint
         model._headers = _headers(model.root_async_client)
+        if endpoint.provider != "vllm":  # the others ignore its field, at the price of a whole reply
+            model._unsupported_forms.add("structured_outputs")
         model.temperature = _temperature(endpoint, sampling)  # set late: the constructor drops it for names like gpt-5
         return model
 

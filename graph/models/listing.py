@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import httpx
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, AliasPath, BaseModel, Field
 
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError
 from agentflow.tools.untrusted_text import one_line
@@ -18,7 +18,10 @@ _SHOWN = 8
 class _Model(BaseModel):
     id: str
     context_length: int | None = Field(
-        default=None, validation_alias=AliasChoices("max_model_len", "context_length", "max_context_length")
+        default=None,
+        validation_alias=AliasChoices(
+            "max_model_len", "context_length", "max_context_length", AliasPath("meta", "n_ctx")
+        ),
     )
 
 

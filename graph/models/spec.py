@@ -56,6 +56,8 @@ PROVIDERS = {
     "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY", needs_key=True),
     "vllm": Provider("http://127.0.0.1:8000/v1", "VLLM_API_KEY"),
     "ollama": Provider("http://127.0.0.1:11434/v1", "OLLAMA_API_KEY"),
+    "llamacpp": Provider("http://127.0.0.1:8080/v1", "LLAMACPP_API_KEY"),
+    "lmstudio": Provider("http://127.0.0.1:1234/v1", "LMSTUDIO_API_KEY"),
     "openai-compatible": Provider(None, "OPENAI_COMPATIBLE_API_KEY"),
 }
 

@@ -10,6 +10,7 @@ from langchain_core.messages import HumanMessage
 from agentflow.graph.context import Context
 from agentflow.graph.models import loading
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.nodes import executor, planner, verifier
 from agentflow.rl.apps.planner import atlas
@@ -92,6 +93,27 @@ async def test_a_reply_that_was_cut_off_does_not_show_what_the_server_supports()
     assert server.ways == ["free", "structured_outputs"] * 2
 
 
+@pytest.mark.parametrize("provider", ["llamacpp", "lmstudio", "ollama", "openai-compatible"])
+async def test_servers_other_than_vllm_are_not_asked_for_a_regular_expression(provider: str) -> None:
+    with Server() as server:
+        assert await server.plan(provider=provider) == PLAN
+    assert server.ways == ["free", "response_format"]
+
+
+async def test_the_free_reply_is_kept_where_the_form_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def late(*_: object) -> None:
+        raise ModelError("no answer in time", code="timeout")
+
+    monkeypatch.setattr(loading, "enforced", late)
+    with Server() as server:
+        assert await server.plan() == PROSE
+
+
+def test_a_json_form_is_bounded_as_its_lines_are() -> None:
+    properties = FORM.schema["properties"]
+    assert properties["Context"]["maxLength"] == 2 * properties["Sub-Goal"]["maxLength"] > 0
+
+
 async def test_always_and_off() -> None:
     with Server() as server:
         assert await server.plan("always") == PLAN
@@ -113,7 +135,7 @@ def test_the_forms_are_those_that_the_parsers_read() -> None:
     assert not fits(FORM, PLAN.replace("python_coder", "calculator"))
     assert FORM.readable(json.dumps({"Sub-Goal": "add", "Tool": "python_coder", "Context": "1 + 2"}))
     assert not FORM.readable(PROSE)
-    assert fits(verifier.FORM, "Analysis: It is 3.\nVerdict: stop")
+    assert fits(verifier.FORM, "Verdict: stop")
     assert verifier.FORM.readable('{"Analysis": "It is 3.", "Verdict": "stop"}')
     assert not verifier.FORM.readable("stop or continue")
     call = executor.reply_form(CARDS["python_coder"])
