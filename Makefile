@@ -18,7 +18,7 @@ endef
 export DEMO
 
 .PHONY: help run test check stress test-slow test-vllm test-presets \
-	lint types format docs bench train studio clean
+	lint types format docs bench real train studio clean
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -94,6 +94,9 @@ docs: $(VENV)/with-docs ## Build the documentation into site/, without the netwo
 
 bench: $(VENV)/with-dev,studio,local,train $(PEERS:%=.venvs/speed/%/installed) ## How fast we are, beside peers and the floor; a quarter of an hour on an idle machine
 	$(BIN)/python -m benchmarks.speed $(BENCH_FLAGS)
+
+real: $(VENV)/with-dev,studio,local,train ## Two real models on llama.cpp, 60 everyday questions, beside the recorded figures; half an hour
+	$(BIN)/python -m benchmarks.real
 
 train: $(VENV)/with-train ## Train the embedded planner on Atlas: about forty minutes on two cores
 	$(BIN)/agentflow train --preset atlas-cpu

@@ -1,0 +1,1 @@
+"""Real small models on everyday questions: `python -m benchmarks.real`."""

@@ -1,0 +1,90 @@
+"""Measure AgentFlow with real small models on 60 everyday questions that no prompt was tuned on.
+
+`python -m benchmarks.real` serves Qwen2.5-Coder-Instruct of 0.5 and 1.5 billion parameters with llama.cpp, evaluates
+each, and prints what its modules wrote beside the last recorded run; `--record` records this one. An evaluation that
+was interrupted goes on where it was.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.real.llamacpp import lacking, serving
+
+HERE = Path(__file__).parent
+QUESTIONS, RECORDED = HERE / "check.jsonl", HERE / "recorded.json"
+SIZES = ("0.5b", "1.5b")
+SETTINGS = ("--tools", "base_generator,python_coder", "--max-turns", "4")
+CONTEXT = ("max_tokens=400", "max_seconds=3600")
+
+
+def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Return the figures of an evaluation; shares are of turns, and calls and tokens of a question."""
+    traces = list(traces)
+    turns = [turn for trace in traces for turn in trace["turns"]]
+    usage = [one for trace in traces for module in trace["usage"]["modules"].values() for one in module.values()]
+    right = sum(trace["decision"] == "correct" for trace in traces)
+    tokens = sum(one["total_tokens"] for one in usage)
+    called = [turn for turn in turns if turn["result"]["error"] not in ("bad_plan", "unknown_tool")]
+
+    def share(which: list[dict[str, Any]], of: list[dict[str, Any]]) -> float:
+        return len(which) / max(1, len(of))
+
+    return {
+        "questions": len(traces),
+        "right": right,
+        "undecided": sum(trace["decision"] == "undecided" for trace in traces),
+        "plans read at the first try": share(_once(called, "planner"), turns),
+        "calls read": share([turn for turn in called if turn["result"]["error"] != "bad_arguments"], called),
+        "verdicts read at the first try": share(_once(turns, "verifier"), turns),
+        "turns with a tool error": share([turn for turn in called if turn["result"]["error"]], called),
+        "calls": sum(one["calls"] for one in usage) / len(traces),
+        "tokens": tokens / len(traces),
+        "tokens per right answer": tokens / max(1, right),
+    }
+
+
+def _once(turns: list[dict[str, Any]], module: str) -> list[dict[str, Any]]:
+    """Return the turns whose module was asked once, so that its free reply could be read."""
+    return [turn for turn in turns if len(turn["finish_reasons"].get(module, [])) == 1]
+
+
+def measured(size: str, out: Path, limit: int) -> dict[str, float]:
+    """Evaluate one model; return its figures."""
+    with serving(size) as spec:
+        settings = [*SETTINGS, *(part for setting in CONTEXT for part in ("--context", setting))]
+        command = [sys.executable, "-m", "agentflow", "eval", str(QUESTIONS), "--model", spec, *settings]
+        command += ["--limit", str(limit), "--concurrency", "4", "--out", str(out / size)]
+        subprocess.run(command, check=True)  # noqa: S603 - our own words
+    return figures(json.loads(line) for line in (out / size / "traces.jsonl").read_text(encoding="utf-8").splitlines())
+
+
+def main() -> int:
+    """Measure, print and record."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real", description=__doc__)
+    parser.add_argument("--size", action="append", choices=SIZES, help="only this model; may be repeated")
+    parser.add_argument("--limit", type=int, default=60, help="most questions")
+    parser.add_argument("--out", type=Path, default=Path("runs/real"), help="folder of the traces")
+    parser.add_argument("--record", action="store_true", help="keep the figures in recorded.json")
+    options = parser.parse_args()
+    if lacks := lacking():
+        print(f"no real model can be served: {lacks}", file=sys.stderr)
+        return 2
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    for size in options.size or SIZES:
+        found = measured(size, options.out, options.limit)
+        print(f"\nQwen2.5-Coder-{size.upper()}-Instruct{'':24} now  recorded")
+        for name, value in found.items():
+            print(f"  {name:32} {value:16,.3g} {recorded.get(size, {}).get(name, float('nan')):10,.3g}")
+        recorded[size] = found
+    if options.record:
+        RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""A real llama.cpp server with a real small model, as people run one at home.
+
+`python -m benchmarks.real.llamacpp MODEL.gguf PORT` is the server; `serving` starts it. The model is fetched once, by a
+script that stands beside the checkout, and kept outside it.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import httpx
+
+FETCH = Path(__file__).resolve().parents[3] / "shared" / "models" / "qwen.py"
+KEPT = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentflow" / "models"
+SLOTS, TOKENS = 4, 4096
+
+
+def lacking() -> str:
+    """Why no model can be served, "" if one can."""
+    if not FETCH.exists():
+        return f"{FETCH.name}, which fetches the model, is not beside the checkout"
+    return "" if find_spec("xllamacpp") else "xllamacpp, a prebuilt llama.cpp, is not installed"
+
+
+@contextmanager
+def serving(size: str) -> Iterator[str]:
+    """Serve Qwen2.5-Coder-Instruct of that size; yields its spec."""
+    folder, port = KEPT / size, _free_port()
+    subprocess.run([sys.executable, str(FETCH), size, str(folder)], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
+    # Threads that spin while they wait for each other stand still on a busy machine.
+    quiet = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+    command = [sys.executable, "-m", "benchmarks.real.llamacpp", str(folder / "model.gguf"), str(port)]
+    null = subprocess.DEVNULL
+    with subprocess.Popen(command, env={**os.environ, **quiet}, stdin=null, stdout=null, stderr=null) as server:  # noqa: S603
+        try:
+            while not _answers(port):
+                if server.poll() is not None:
+                    raise RuntimeError(f"the server ended with {server.returncode}")
+                time.sleep(0.2)
+            yield f"llamacpp:qwen@http://127.0.0.1:{port}/v1"
+        finally:
+            server.kill()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def main(model: str, port: str) -> None:
+    """Serve until the process is ended."""
+    from xllamacpp import CommonParams, Server
+
+    params = CommonParams()
+    params.model.path, params.port, params.n_parallel, params.n_ctx = model, int(port), SLOTS, SLOTS * TOKENS
+    params.model_alias = {"qwen"}
+    server = Server(params)
+    print(server.listening_address, flush=True)
+    while True:
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

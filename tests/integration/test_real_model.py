@@ -1,0 +1,80 @@
+"""AgentFlow with a real small model, Qwen2.5-Coder-0.5B-Instruct on llama.cpp: what it writes, and that no rule breaks.
+
+The model is weak, so the tests ask whether its replies can be used, and not whether its answers are right.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agentflow.cli import app
+from agentflow.nodes.planner import DESCRIPTIONS
+from benchmarks.real import llamacpp
+
+pytestmark = pytest.mark.slow
+
+QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "real" / "dev.jsonl"
+ASKED = 8
+OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", *DESCRIPTIONS.values())
+"""Texts of our prompts that have no place in the call of a tool."""
+
+
+@pytest.fixture(scope="module")
+def spec() -> Iterator[str]:
+    if lacks := llamacpp.lacking():
+        pytest.skip(f"no real model was exercised: {lacks}")
+    with llamacpp.serving("0.5b") as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def traces(spec: str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    out = tmp_path_factory.mktemp("real") / "run"
+    command = ["eval", str(QUESTIONS), "--limit", str(ASKED), "--model", spec, "--out", str(out), "--concurrency", "4"]
+    settings = ["--tools", "base_generator,python_coder", "--max-turns", "4", "--context", "max_tokens=300"]
+    done = CliRunner().invoke(app, [*command, *settings, "--context", "max_seconds=100000"])
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in (out / "traces.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_its_replies_can_be_read(traces: list[dict[str, Any]]) -> None:
+    turns = [turn for trace in traces for turn in trace["turns"]]
+    assert len(traces) == ASKED
+    for unreadable in (
+        [turn for turn in turns if turn["result"]["error"] in ("bad_plan", "unknown_tool")],
+        [turn for turn in turns if turn["result"]["error"] == "bad_arguments"],
+        [turn for turn in turns if "could not be read" in turn["verdict"]["analysis"]],
+    ):
+        assert len(unreadable) * 10 <= len(turns)
+
+
+def test_no_text_of_ours_is_in_a_call(traces: list[dict[str, Any]]) -> None:
+    calls = [json.dumps(turn["arguments"]) for trace in traces for turn in trace["turns"]]
+    assert not [(text, call) for text in OURS for call in calls if text in call]
+
+
+def test_no_run_stops_on_a_failure(traces: list[dict[str, Any]]) -> None:
+    answered = [trace["turns"] for trace in traces if trace["status"] == "answered"]
+    assert answered
+    assert all(any(turn["result"]["status"] == "ok" for turn in turns) for turns in answered)
+
+
+def test_it_answers_a_question(spec: str) -> None:
+    settings = ["--tools", "python_coder", "--context", "max_tokens=300", "--context", "max_seconds=100000", "--json"]
+    done = CliRunner().invoke(app, ["solve", "What is 47 times 86?", "--model", spec, *settings])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert "4042" in found["answer"].replace(",", "")
+    assert found["turns"][-1]["result"]["output"] == "4042"
+
+
+def test_doctor_tells_what_the_server_can(spec: str) -> None:
+    done = CliRunner().invoke(app, ["doctor", "--model", spec])
+    lines = {line.split("  ")[0].strip(): line for line in done.stdout.splitlines() if "  " in line}
+    assert f"{llamacpp.TOKENS:,} tokens" in lines["context length"]
+    assert "returns none" not in lines["log-probabilities"]
+    assert "response_format" in lines["structured output"]
