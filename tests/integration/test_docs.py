@@ -60,7 +60,7 @@ def _scripted(body: dict[str, list[dict[str, str]]]) -> str:
     tool = "stock" if "- stock: " in system else "base_generator"
     if system.startswith("You are the planner"):
         return f"Sub-Goal: answer the question\nTool: {tool}\nContext: A-17"
-    if system.startswith("You carry out one step with the tool python_coder"):
+    if system.startswith("You carry out one step") and "with the tool python_coder" in system:
         return '{"code": "print(42)"}'
     if system.startswith("You carry out one step"):
         return '{"article": "A-17"}' if " stock: " in system else '{"query": "the question"}'
