@@ -20,9 +20,9 @@ from agentflow.tools.sandbox import tiers
 from agentflow.tools.sandbox.execute import execute, sandbox_level
 from agentflow.tools.sandbox.limits import Limits, SandboxError
 from agentflow.tools.search_settings import SearchSettings
+from tests.cases import sections
 from tests.failing import fails
 from tests.sandboxes import new_processes
-from tests.unit.tools.tables import sections
 from tests.waiting import LAST_RESORT, until_async
 
 CASES = sections(__file__, "python_coder.txt")
