@@ -1,11 +1,13 @@
-"""The built-in benchmarks.
+"""The built-in benchmarks: those to download in `catalogue.json`, and those that are generated.
 
 Revisions and the two checksums were recorded publicly by others and have not been verified by a download. A missing
 revision or checksum is fixed by the first download: see `store`.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.resources import files
 
 from agentflow.evals.atlas.discovery import LEVELS
 from agentflow.evals.benchmarks import own, readers
@@ -27,7 +29,6 @@ ATLAS_SIZE = 600
 
 _REFERENCE = "github.com/lupantech/AgentFlow"
 """The reference implementation, whose folder test/ has the questions and answers of all ten data sets."""
-_AOPS = "artofproblemsolving.com/wiki/index.php"
 
 
 def _text(one: Task, answer: str) -> Score:
@@ -65,108 +66,35 @@ def _atlas_tasks(subset: str, level: str = "atlas") -> Iterator[Task]:
         )
 
 
-_BENCHMARKS = (
-    Benchmark(
-        name="bamboogle",
-        title="Bamboogle (Press et al., 2022)",
-        licence="MIT",
-        size=125,
-        rule=_text,
-        judging=Judging.DECIDES,
-        read=readers.text,
-        source=DatasetSource(
-            "chiayewken/bamboogle", ("data/test-*.parquet",), 125, "5787baaae24a33baee4cf57a4cc743e8a02cd548"
-        ),
-        pages=("github.com/ofirpress/self-ask", _REFERENCE),
-    ),
-    Benchmark(
-        name="2wiki",
-        title="2WikiMultihopQA (Ho et al., 2020), validation",
-        licence="Apache-2.0",
-        size=12_576,
-        rule=_text,
-        judging=Judging.DECIDES,
-        read=readers.text,
-        source=DatasetSource("framolfese/2WikiMultihopQA", ("data/validation-*.parquet",), 12_576),
-        pages=("github.com/Alab-NII/2wikimultihop", "huggingface.co/datasets/xanhho/2WikiMultihopQA", _REFERENCE),
-    ),
-    Benchmark(
-        name="hotpotqa",
-        title="HotpotQA (Yang et al., 2018), validation",
-        licence="CC BY-SA 4.0",
-        size=7405,
-        rule=_text,
-        judging=Judging.DECIDES,
-        read=readers.text,
-        source=DatasetSource(
-            "hotpotqa/hotpot_qa",
-            ("distractor/validation-*.parquet",),
-            7405,
-            "1908d6afbbead072334abe2965f91bd2709910ab",
-            {
-                "distractor/validation-00000-of-00001.parquet": (
-                    "c20b638ca82b21d04fe12e14ff417ad05153d4d215a65de54497fca4e972f7c6"
-                )
-            },
-        ),
-        pages=("hotpotqa.github.io", "github.com/hotpotqa/hotpot", "huggingface.co/datasets/hotpot_qa", _REFERENCE),
-    ),
-    Benchmark(
-        name="musique",
-        title="MuSiQue (Trivedi et al., 2022), answerable, validation",
-        licence="CC BY 4.0",
-        size=2417,
-        rule=_text,
-        judging=Judging.DECIDES,
-        read=readers.text,
-        source=DatasetSource(
-            "dgslibisey/MuSiQue", ("musique_ans_v1.0_dev.jsonl",), 2417, "c8f4f8c9465fb69d31a8eae894c3fd509c4ca321"
-        ),
-        pages=("github.com/StonyBrookNLP/musique", _REFERENCE),
-    ),
-    Benchmark(
-        name="gaia",
-        title="GAIA (Mialon et al., 2023), validation, tasks without a file",
-        licence="gated, not to be reshared",
-        size=127,
-        rule=_gaia,
-        judging=Judging.SECOND_OPINION,
-        read=readers.gaia,
-        source=DatasetSource(
-            "gaia-benchmark/GAIA",
-            ("2023/validation/metadata.parquet",),
-            127,
-            "682dd723ee1e1697e00360edccf2366dc8418dd9",
-            gated=True,
-        ),
-        pages=("huggingface.co/spaces/gaia-benchmark", _REFERENCE),
-    ),
-    Benchmark(
-        name="aime24",
-        title="AIME 2024 I and II",
-        licence="MIT; problems (c) MAA",
-        size=30,
-        rule=_number,
-        judging=Judging.DECIDES,
-        read=readers.number,
-        source=DatasetSource("Maxwell-Jia/AIME_2024", ("*.parquet",), 30, "6ea1138c788ec83451c58820b585e18a2a366270"),
-        pages=(
-            "huggingface.co/datasets/HuggingFaceH4/aime_2024",
-            *(f"{_AOPS}/2024_AIME_{part}_Problems" for part in ("I", "II")),
-            _REFERENCE,
-        ),
-    ),
-    Benchmark(
-        name="amc23",
-        title="AMC 12 2023, problems with a whole number as answer",
-        licence="problems (c) MAA",
-        size=40,
-        rule=_number,
-        judging=Judging.DECIDES,
-        read=readers.number,
-        source=DatasetSource("math-ai/amc23", ("test-*.parquet",), 40),
-        pages=(*(f"{_AOPS}/2023_AMC_12{part}_Problems" for part in "AB"), _REFERENCE),
-    ),
+_SCORED: dict[str, tuple[Callable[[Task, str], Score], Judging]] = {
+    "text": (_text, Judging.DECIDES),
+    "number": (_number, Judging.DECIDES),
+    "gaia": (_gaia, Judging.SECOND_OPINION),
+    "option": (_option, Judging.EXTRACTS),
+}
+"""Rule and judging by the name of the rule in `catalogue.json`."""
+
+
+def _downloaded() -> Iterator[Benchmark]:
+    """Yield the benchmarks of `catalogue.json`."""
+    for row in json.loads(files(__package__).joinpath("catalogue.json").read_bytes()):
+        rule, judging = _SCORED[row["rule"]]
+        source = DatasetSource(**{**row["source"], "files": tuple(row["source"]["files"])})
+        yield Benchmark(
+            name=row["name"],
+            title=row["title"],
+            licence=row["licence"],
+            size=row["size"],
+            rule=rule,
+            judging=judging,
+            read=getattr(readers, row["reader"]),
+            source=source,
+            subsets=tuple(row.get("subsets", (ALL, OFFICIAL))),
+            pages=(*row["pages"], _REFERENCE),
+        )
+
+
+_GENERATED = (
     Benchmark(
         name="game24",
         title="Game of 24 (Yao et al., 2023)",
@@ -178,41 +106,6 @@ _BENCHMARKS = (
         generate=puzzles,
         subsets=(ALL, "tot-hard", OFFICIAL),
         pages=("github.com/princeton-nlp/tree-of-thought-llm", _REFERENCE),
-    ),
-    Benchmark(
-        name="gpqa",
-        title="GPQA (Rein et al., 2023): diamond, and the extended set around it",
-        licence="CC BY 4.0, gated, not to be shown in plain text",
-        size=546,
-        rule=_option,
-        judging=Judging.EXTRACTS,
-        read=readers.gpqa,
-        source=DatasetSource(
-            "Idavidrein/gpqa",
-            ("gpqa_diamond.csv", "gpqa_extended.csv"),
-            198 + 546,
-            "633f5ee89ab8ad4522a9f850766b73f62147ffdd",
-            {"gpqa_diamond.csv": "41d1213cd7a4998605a26c2798500652572007161b3a92817ba46b35befcd305"},
-            gated=True,
-        ),
-        subsets=("diamond", OFFICIAL, ALL),
-        pages=("github.com/idavidrein/gpqa", _REFERENCE),
-    ),
-    Benchmark(
-        name="medqa",
-        title="MedQA (Jin et al., 2021), USMLE, four options, test",
-        licence="CC BY 4.0",
-        size=1273,
-        rule=_option,
-        judging=Judging.EXTRACTS,
-        read=readers.choice,
-        source=DatasetSource(
-            "GBaker/MedQA-USMLE-4-options",
-            ("phrases_no_exclude_test.jsonl",),
-            1273,
-            "0fb93dd23a7339b6dcd27e241cb9b5eca62d4d18",
-        ),
-        pages=("github.com/jind11/MedQA", "huggingface.co/datasets/bigbio/med_qa", _REFERENCE),
     ),
     Benchmark(
         name="atlas",
@@ -238,7 +131,7 @@ _BENCHMARKS = (
     ),
 )
 
-BENCHMARKS = {one.name: one for one in _BENCHMARKS}
+BENCHMARKS = {one.name: one for one in (*_downloaded(), *_GENERATED)}
 """The benchmarks by name."""
 
 
