@@ -46,6 +46,10 @@ class Records:
     def __init__(self) -> None:
         self.by_key: dict[Key, Record] = {}
         """Records of the samples that ended."""
+        self.differences: list[str] = []
+        """Differences of the current program from the one that made the last records of an earlier call."""
+        self.changed_files: list[str] = []
+        """Input files that differ from those of these records."""
 
     def add(self, record: Record) -> None:
         """Add `record`, replacing an earlier one of the same sample, without its calls, which would fill memory."""
@@ -53,16 +57,6 @@ class Records:
 
     def close(self) -> None:
         """Release resources; no record may be added afterwards."""
-
-    @property
-    def differences(self) -> list[str]:
-        """Return the differences of the current program from the one that made the last records."""
-        return []
-
-    @property
-    def changed_files(self) -> list[str]:
-        """Return the input files that differ from those of the last records."""
-        return []
 
 
 class ResultsStore(Records):
@@ -72,7 +66,7 @@ class ResultsStore(Records):
         """Open or create `folder`. Raises ResultsError if it holds another run or cannot be written."""
         super().__init__()
         settings = EvaluationSettings.model_validate(redacted_data(settings.model_dump()))
-        self._folder, self._provenance = folder, settings.provenance[-1] if settings.provenance else None
+        self._folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = (folder / TRACES).open("ab+")
@@ -83,21 +77,24 @@ class ResultsStore(Records):
             ) from error
         try:
             lock(self._file, folder)
-            self._settings = settings.model_copy(update={"provenance": []})
+            stored = settings.model_copy(update={"provenance": []})
             if self._file.tell():
-                self._settings = _grown(folder, self._settings)
+                stored = _grown(folder, stored)
             elif (folder / SETTINGS).exists():
                 _settings(folder)  # raises for a run of another kind or version
-            write_settings(folder, self._settings)
+            write_settings(folder, stored)
             drop_torn_line(self._file)
             self.by_key = _records(folder)
+            self._unsigned = self._signed(stored, *settings.provenance[-1:])
         except BaseException:
             self._file.close()
             raise
 
     def add(self, record: Record) -> None:
         """Add `record` and write it to the file, flushed but without fsync. Raises OSError."""
-        self._sign()
+        if self._unsigned:
+            write_settings(self._folder, self._unsigned)
+            self._unsigned = None
         line = to_line(record).encode() + b"\n"
         if record.calls_made:
             append_line(self._calls, calls_line(record.calls_made, line))
@@ -109,27 +106,17 @@ class ResultsStore(Records):
         """Close the file and release the lock on the folder."""
         self._file.close()
 
-    @property
-    def differences(self) -> list[str]:
-        """Return the differences of the current program from the one that made the last records."""
-        return self._provenance.differences(self._last) if self._provenance and self._last else []
-
-    @property
-    def changed_files(self) -> list[str]:
-        """Return the input files that differ from those of the last records."""
-        return self._provenance.changed_files(self._last) if self._provenance and self._last else []
-
-    @property
-    def _last(self) -> Provenance | None:
-        return self._settings.provenance[-1] if self._settings.provenance else None
-
-    def _sign(self) -> None:
-        """Add the provenance of the following samples to the settings, once, if program or command are new."""
-        if self._provenance and (self.differences or not self._last or self._provenance.call != self._last.call):
-            made = self._provenance.model_copy(update={"before": len(self.by_key)})
-            self._settings = self._settings.model_copy(update={"provenance": [*self._settings.provenance, made]})
-            write_settings(self._folder, self._settings)
-        self._provenance = None
+    def _signed(self, stored: EvaluationSettings, made: Provenance | None = None) -> EvaluationSettings | None:
+        """Return the settings with the provenance of the samples to come, None if neither program nor call is new."""
+        if not made:
+            return None
+        if stored.provenance:
+            last = stored.provenance[-1]
+            self.differences, self.changed_files = made.differences(last), made.changed_files(last)
+            if not self.differences and made.call == last.call:
+                return None
+        signed = made.model_copy(update={"before": len(self.by_key)})
+        return stored.model_copy(update={"provenance": [*stored.provenance, signed]})
 
 
 def read(folder: Path) -> tuple[EvaluationSettings, list[Record]]:
