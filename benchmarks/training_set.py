@@ -28,7 +28,8 @@ from huggingface_hub.errors import HFValidationError
 from pyarrow import parquet
 from pyarrow.json import read_json
 
-from agentflow.evals.hub import TROUBLE, HubError, Pin, download, explain, find
+from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.hub import TROUBLE, Pin, download, explain, find
 from agentflow.tools.coded_error import CodedError
 
 SHUFFLE_SEED = 42
@@ -95,7 +96,7 @@ def build(
         _write(out / "train.parquet", rows)
         recorded = {name: pin.model_dump() for name, pin in pins.items()}
         (out / SOURCES).write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
-    except HubError as error:
+    except BenchmarkError as error:
         raise TrainingSetError(str(error), code=error.code) from error
     except HFValidationError as error:
         raise TrainingSetError(f"{out / SOURCES} names no repository or revision ({error})", code="bad_pins") from error

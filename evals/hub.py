@@ -15,11 +15,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from pydantic import BaseModel
 
-from agentflow.tools.coded_error import CodedError
-
-
-class HubError(CodedError, RuntimeError):
-    """Files cannot be downloaded; `str()` is one line with the reason and a remedy."""
+from agentflow.evals.benchmarks.errors import BenchmarkError
 
 
 class Pin(BaseModel):
@@ -32,11 +28,14 @@ class Pin(BaseModel):
 
 
 TROUBLE = (httpx.HTTPError, OSError, HFValidationError)
-"""Exceptions besides HubError that these functions raise; `explain` describes each."""
+"""Exceptions besides BenchmarkError that these functions raise; `explain` describes each."""
 
 
 def find(hub: HfApi, repository: str, pattern: str, revision: str | None = None) -> Pin:
-    """Pin the files of `repository` that match `pattern`, at `revision` or the newest one. Raises HubError, TROUBLE."""
+    """Pin the files of `repository` that match `pattern`, at `revision` or the newest one.
+
+    Raises BenchmarkError, TROUBLE.
+    """
     info = hub.dataset_info(repository, revision=revision, files_metadata=True)
     files = {
         file.rfilename: file.lfs.sha256 if file.lfs else ""
@@ -44,7 +43,7 @@ def find(hub: HfApi, repository: str, pattern: str, revision: str | None = None)
         if fnmatch(file.rfilename, pattern)
     }
     if not files:
-        raise HubError(f"{repository} has no file {pattern}", code="no_file")
+        raise BenchmarkError(f"{repository} has no file {pattern}", code="no_file")
     return Pin(repository=repository, revision=info.sha or revision or "main", files=files)
 
 
@@ -53,7 +52,7 @@ def download(hub: HfApi, pin: Pin, folder: Path | None = None) -> Iterator[Path]
 
     Unknown checksums are filled in.
 
-    Raises HubError, TROUBLE.
+    Raises BenchmarkError, TROUBLE.
     """
     for name, expected in pin.files.items():
         path = Path(
@@ -63,7 +62,7 @@ def download(hub: HfApi, pin: Pin, folder: Path | None = None) -> Iterator[Path]
         )
         digest = sha256(path)
         if expected and digest != expected:
-            raise HubError(
+            raise BenchmarkError(
                 f"{path} is damaged: its SHA-256 is not that of {name}; remove it and try again", code="damaged_file"
             )
         pin.files[name] = digest

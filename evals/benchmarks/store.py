@@ -105,8 +105,6 @@ def get(name: str, source: DatasetSource, count: Callable[[list[Path]], int], hu
         lock = Lock(**pin.model_dump(), rows=rows)
         (folder(name) / "lock.json").write_text(json.dumps(lock.model_dump(), indent=2) + "\n", encoding="utf-8")
         return lock
-    except hugging_face.HubError as error:
-        raise BenchmarkError(str(error), code=error.code) from error
     except hugging_face.TROUBLE as error:
         status = error.response.status_code if isinstance(error, HfHubHTTPError) and error.response is not None else 0
         if source.gated and status in (401, 403, 404):
