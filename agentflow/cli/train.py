@@ -84,7 +84,7 @@ def train(
 
     from agentflow.rl import train as training
     from agentflow.rl.launch.checks import check
-    from agentflow.rl.launch.estimate import lines
+    from agentflow.rl.launch.estimate import estimate as estimated
     from agentflow.rl.launch.workers import TrainingFailed
     from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import SettingsError, compose_settings
@@ -94,7 +94,7 @@ def train(
         if show or estimate:
             config = compose_settings(preset, chosen)
             check(config)
-            typer.echo("\n".join(lines(config)) if estimate else OmegaConf.to_yaml(config).rstrip())
+            typer.echo("\n".join(estimated(config).lines) if estimate else OmegaConf.to_yaml(config).rstrip())
             return
         terminal = console()
         with TrainView(terminal) as view:

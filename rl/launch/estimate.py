@@ -92,39 +92,20 @@ def shape_of(start: str) -> Shape:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes, tokens and calls of a training; memory is that of one GPU, at least."""
+    """What a training takes; memory is that of one GPU, at least."""
 
     gpus: int
-    parameters: int
-    weights: float
-    """Shards of weights in single precision."""
-    optimiser: float
-    """Shards of Adam's moments."""
-    gradients: float
-    engine: float
-    """vLLM's weights and KV cache."""
+    memory: dict[str, float]
+    """Bytes by use: while the policy is updated and vLLM sleeps, and during rollouts."""
     kv_tokens: int
     """Tokens that fit into the KV cache of all GPUs."""
     checkpoint: float
-    """All files of one checkpoint."""
-    tokens: int
-    """Computed tokens of a step's rows."""
-    unpacked: int
-    """The same without packing."""
-    sampled: int
-    """Sampled tokens of a step."""
-    judged: int
-    """Most calls of the judge in the whole training."""
+    """Bytes of all files of one checkpoint."""
+    lines: list[str]
+    """The estimate as text."""
 
-    @property
-    def updating(self) -> float:
-        """Memory while the policy is updated, and vLLM sleeps."""
-        return self.weights + self.optimiser + self.gradients
 
-    @property
-    def rolling(self) -> float:
-        """Memory during rollouts."""
-        return self.weights + self.optimiser + self.engine
+UPDATING, ROLLING = "at least during the update", "at least during rollouts"
 
 
 def estimate(config: DictConfig) -> Estimate:
@@ -133,49 +114,35 @@ def estimate(config: DictConfig) -> Estimate:
     gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
     size, rank = shape.parameters, verl.model.lora_rank
     trained = shape.adapter(rank) if rank else size
-    number = config.questions * config.rollouts
+    weights, moments = 4 * (size + (trained if rank else 0)) / gpus, 8 * trained / gpus
     engine = verl.rollout.gpu_memory_utilization * GPU_MEMORY
+    memory = {
+        "weights, single precision": weights,
+        "Adam's moments": moments,
+        "gradients": 4 * trained / gpus,
+        UPDATING: weights + moments + 4 * trained / gpus,
+        "vLLM's weights and KV cache": engine,
+        ROLLING: weights + moments + engine,
+    }
+    kv_tokens = int(gpus * (engine - 2 * size - RESERVE) / shape.cache)
+    best = 4.0 * (size + trained if rank else size)
+    number = config.questions * config.rollouts
     packed = number * (PROMPT + TURNS * REPLY + (TURNS - 1) * ADDED)
     unpacked = number * (TURNS * (PROMPT + REPLY) + (REPLY + ADDED) * TURNS * (TURNS - 1) // 2)
-    return Estimate(
-        gpus=gpus,
-        parameters=size,
-        weights=4 * (size + (trained if rank else 0)) / gpus,
-        optimiser=8 * trained / gpus,
-        gradients=4 * trained / gpus,
-        engine=engine,
-        kv_tokens=int(gpus * (engine - 2 * size - RESERVE) / shape.cache),
-        checkpoint=4.0 * (size + trained if rank else size) + 8 * trained,
-        tokens=packed if config.flow.pack_turns else unpacked,
-        unpacked=unpacked,
-        sampled=number * TURNS * REPLY,
-        judged=number * config.steps
-        + config.test_tasks * config.validation_rollouts * (1 + config.steps // max(config.validate_every, 1)),
-    )
-
-
-def lines(config: DictConfig) -> list[str]:
-    """Return the estimate as text."""
-    found = estimate(config)
-    memory = {
-        "weights, single precision": found.weights,
-        "Adam's moments": found.optimiser,
-        "gradients": found.gradients,
-        "at least during the update": found.updating,
-        "vLLM's weights and KV cache": found.engine,
-        "at least during rollouts": found.rolling,
-    }
-    return [
-        f"{config.start}: {found.parameters / GB:.1f} billion parameters on {found.gpus} x 80 GB; not measured",
+    tokens = packed if config.flow.pack_turns else unpacked
+    validations = 1 + config.steps // max(config.validate_every, 1)
+    judged = number * config.steps + config.test_tasks * config.validation_rollouts * validations
+    lines = [
+        f"{config.start}: {size / GB:.1f} billion parameters on {gpus} x 80 GB; not measured",
         "memory of a GPU, without activations",
         *(f"  {name:<32}{value / GB:6.1f} GB" for name, value in memory.items()),
-        f"  {'KV cache of all GPUs':<32}{found.kv_tokens / 1e6:6.2f} million tokens",
+        f"  {'KV cache of all GPUs':<32}{kv_tokens / 1e6:6.2f} million tokens",
         f"a step of {config.questions} x {config.rollouts} rollouts, {TURNS} turns each of {REPLY:,} tokens, "
         f"first prompt {PROMPT:,}, {ADDED:,} between turns",
-        f"  {'computed tokens':<32}{found.tokens / 1e6:6.2f} million "
-        f"({found.unpacked / found.tokens:.1f} times as many without packing)",
-        f"  {'sampled tokens':<32}{found.sampled / 1e6:6.2f} million",
-        f"a checkpoint {found.checkpoint / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept; "
-        f"the weights of the best step {(found.checkpoint - found.gpus * found.optimiser) / GB:.0f} GB",
-        f"calls of the judge: at most {found.judged:,} in {config.steps:,} steps",
+        f"  {'computed tokens':<32}{tokens / 1e6:6.2f} million ({unpacked / tokens:.1f} times as many without packing)",
+        f"  {'sampled tokens':<32}{number * TURNS * REPLY / 1e6:6.2f} million",
+        f"a checkpoint {(best + 8 * trained) / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept; "
+        f"the weights of the best step {best / GB:.0f} GB",
+        f"calls of the judge: at most {judged:,} in {config.steps:,} steps",
     ]
+    return Estimate(gpus, memory, kv_tokens, best + 8 * trained, lines)

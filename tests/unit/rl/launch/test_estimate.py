@@ -8,7 +8,7 @@ pytest.importorskip("hydra")
 pytest.importorskip("verl")
 pytest.importorskip("transformers")
 
-from agentflow.rl.launch.estimate import SHAPES, Shape, estimate, shape_of
+from agentflow.rl.launch.estimate import ROLLING, SHAPES, UPDATING, Shape, estimate, shape_of
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import SettingsError, compose_settings
@@ -54,7 +54,7 @@ def test_a_model_whose_sizes_are_unknown_is_refused(tmp_path: Path) -> None:
 def test_every_preset_fits_its_gpus(preset: str) -> None:
     config = compose_settings(preset, [])
     found = estimate(config)
-    assert max(found.updating, found.rolling) < 80e9
+    assert max(found.memory[UPDATING], found.memory[ROLLING]) < 80e9
     assert found.kv_tokens / found.gpus > 4 * (config.prompt_tokens + config.response_tokens)
 
 
@@ -63,5 +63,5 @@ def test_the_page_has_the_figures_of_every_preset(preset: str) -> None:
     page = (ROOT / "docs" / "how-to" / "train-gpus.md").read_text(encoding="utf-8").splitlines()
     [row] = [line.split(" | ")[2:] for line in page if line.startswith(f"| `{preset}` |")]
     found = estimate(compose_settings(preset, []))
-    sizes = [f"{bytes / 1e9:.0f} GB" for bytes in (found.updating, found.rolling, found.checkpoint)]
+    sizes = [f"{bytes / 1e9:.0f} GB" for bytes in (found.memory[UPDATING], found.memory[ROLLING], found.checkpoint)]
     assert row == [str(found.gpus), *sizes[:2], f"{sizes[2]} |"]
