@@ -63,34 +63,15 @@ class MicroServer:
     async def ready(self) -> None:
         """Return once the server has started."""
 
-    # Hooks that verl calls around each step. They do nothing, because this server shares no device with the trainer and
-    # keeps no stale cache.
-    async def wake_up(self, tags: object = None) -> None:
-        """Nothing to do."""
+    async def hook(self, *args: object, **kwargs: object) -> None:
+        """Do nothing when verl calls this around a step.
 
-    async def sleep(self) -> None:
-        """Nothing to do."""
+        The server shares no device with the trainer, new weights come with an empty cache, and requests end with the
+        weights that they began with.
+        """
 
-    async def clear_kv_cache(self) -> None:
-        """Nothing to do: new weights come with an empty cache."""
-
-    async def release_kv_cache(self) -> None:
-        """Nothing to do."""
-
-    async def resume_kv_cache(self) -> None:
-        """Nothing to do."""
-
-    async def abort_all_requests(self, reject_request: bool = False) -> None:
-        """Nothing to do: requests end with the weights that they began with."""
-
-    async def resume_generation(self) -> None:
-        """Nothing to do."""
-
-    async def start_profile(self, **kwargs: object) -> None:
-        """Nothing to do."""
-
-    async def stop_profile(self, **kwargs: object) -> None:
-        """Nothing to do."""
+    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = hook
+    abort_all_requests = resume_generation = start_profile = stop_profile = hook
 
 
 class MicroReplica(RolloutReplica):  # type: ignore[misc]

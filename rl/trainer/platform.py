@@ -39,23 +39,14 @@ class _CpuModule:
 
     empty_cache = ipc_collect = reset_peak_memory_stats = set_device = synchronize = _nothing
 
-    def is_available(self) -> bool:
-        return True
-
     def mem_get_info(self, *args: Any) -> tuple[int, int]:
         memory = psutil.virtual_memory()
         return int(memory.available), int(memory.total)
 
-    def current_device(self) -> str:
-        return "cpu"
-
     def get_device_name(self, *args: Any) -> str:
         return "cpu"
 
-    def manual_seed(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    manual_seed_all = manual_seed
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
 
     def get_rng_state(self, *args: Any) -> torch.Tensor:
         return torch.get_rng_state()
@@ -102,25 +93,13 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
         """Return the number of devices of one process."""
         return 1
 
-    def set_device(self, device_index: int) -> None:
-        """Do nothing: there is one device."""
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
 
-    def synchronize(self, device_index: int | None = None) -> None:
-        """Do nothing: operations on a CPU are synchronous."""
+    def nothing(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: a CPU is one device without an allocator, a profiler or a CUDA runtime, and synchronous."""
 
-    def manual_seed(self, seed: int) -> None:
-        """Seed torch."""
-        torch.manual_seed(seed)
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Seed torch."""
-        torch.manual_seed(seed)
-
-    def set_allocator_settings(self, settings: str) -> None:
-        """Do nothing: a CPU has no device allocator."""
-
-    def empty_cache(self) -> None:
-        """Do nothing: a CPU has no allocator cache."""
+    set_device = synchronize = set_allocator_settings = empty_cache = nothing
+    profiler_start = profiler_stop = cudart = nothing
 
     def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
         """Return (None, None): a CPU has no CUDA capability."""
@@ -139,12 +118,6 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
         """Do nothing: there is no profiler."""
         yield
 
-    def profiler_start(self) -> None:
-        """Do nothing: there is no profiler."""
-
-    def profiler_stop(self) -> None:
-        """Do nothing: there is no profiler."""
-
     def ray_resource_name(self) -> str:
         """Return the resource of placement groups; `ray.init(num_gpus=...)` declares that it exists."""
         return "GPU"
@@ -160,9 +133,6 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
     def is_ipc_supported(self) -> bool:
         """Return whether processes can share device memory handles."""
         return False
-
-    def cudart(self) -> None:
-        """Return None: there is no CUDA runtime."""
 
 
 _init_process_group = torch.distributed.init_process_group
