@@ -98,11 +98,8 @@ class ScriptedPolicy:
         prompt_ids = self.format.prompt_ids(request)
         tokenizer: Any = self.format.tokenizer
         ids = [*tokenizer(self.script(request), add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-        read = await self.format.read(ids, request, f"call {len(self.sampled)}")
         logprobs = [-0.5 - len(self.sampled) - place / 1000 for place in range(len(ids))]
-        reply = TokenReply(
-            read.text, prompt_ids, ids, logprobs, "stop", 0, read.tool_calls, read.reasoning, read.unreadable
-        )
+        reply = await self.format.reply(request, f"call {len(self.sampled)}", prompt_ids, ids, logprobs)
         self.sampled.append(reply)
         return reply
 

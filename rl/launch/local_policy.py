@@ -50,18 +50,7 @@ class LocalPolicy:
             ids, logprobs = await asyncio.to_thread(self._sample, prompt_ids, most)
             self._replies += 1
             name = f"reply {self._replies}"
-        read = await self.format.read(ids, request, name)
-        ended = ids[-1] == self.format.tokenizer.eos_token_id or read.stopped
-        return TokenReply(
-            text=read.text,
-            prompt_ids=prompt_ids,
-            token_ids=ids,
-            logprobs=logprobs,
-            finish_reason="stop" if ended else "length",
-            tool_calls=read.tool_calls,
-            reasoning=read.reasoning,
-            unreadable=read.unreadable,
-        )
+        return await self.format.reply(request, name, prompt_ids, ids, logprobs)
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ids, control tokens included."""

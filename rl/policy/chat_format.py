@@ -12,7 +12,6 @@ mark in the place of each reply, and both texts are compared.
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,25 +19,12 @@ from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
 from agentflow.rl.policy.borders import Tokenizer, sanitized, sanitized_tools
-from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, ToolParser, digest
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, TokenReply, ToolParser, digest
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
 
 THINKING_ENDS = "</think>"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """A sampled reply as a message."""
-
-    text: str
-    tool_calls: Sequence[ToolCall] = ()
-    reasoning: str = ""
-    unreadable: bool = False
-    """True if a tool call could not be parsed, or one that was asked for is missing."""
-    stopped: bool = False
-    """True if a stop text ended it."""
 
 
 class ChatFormat:
@@ -102,9 +88,11 @@ class ChatFormat:
             return ids
         return ids[: ids.index(end) + 1] if end in ids else [*ids, end]
 
-    async def read(self, token_ids: Sequence[int], request: ChatRequest, name: str) -> Reading:
-        """Return a sampled reply as a message. The ids of its tool calls derive from `name`."""
-        ids = list(token_ids)
+    async def reply(
+        self, request: ChatRequest, name: str, prompt_ids: list[int], token_ids: list[int], logprobs: list[float]
+    ) -> TokenReply:
+        """Return what was sampled as a reply. The ids of its tool calls derive from `name`."""
+        ids, ended = list(token_ids), token_ids[-1:] == [self.tokenizer.eos_token_id]
         if ids and ids[-1] in self._special:
             ids.pop()
         # Some formats of tool calls are made of special tokens.
@@ -118,12 +106,21 @@ class ChatFormat:
         content, calls = found or (text, [])
         parsed = [_call(one.name, one.arguments, f"{name} {number}") for number, one in enumerate(calls)]
         readable = [call for call in parsed if call is not None]
-        if found is None or len(readable) < len(parsed):
-            return Reading(text, reasoning=reasoning, unreadable=True, stopped=bool(cuts))
-        missing = request.tool_choice != "auto" and not any(
+        unreadable = request.tool_choice != "auto" and not any(
             request.tool_choice in ("required", call["name"]) for call in readable
         )
-        return Reading(content, readable, reasoning, unreadable=missing, stopped=bool(cuts))
+        if found is None or len(readable) < len(parsed):
+            content, readable, unreadable = text, [], True
+        return TokenReply(
+            text=content,
+            prompt_ids=prompt_ids,
+            token_ids=token_ids,
+            logprobs=logprobs,
+            finish_reason="stop" if ended or cuts else "length",
+            tool_calls=readable,
+            reasoning=reasoning,
+            unreadable=unreadable,
+        )
 
     def _segments(
         self, messages: list[TemplateMessage], rendered: str, request: ChatRequest

@@ -11,7 +11,7 @@ import random
 from array import array
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -228,17 +228,6 @@ class VerlPolicy:
         if sampling.stop:
             params["stop"] = list(sampling.stop)
         output = await loop.server_manager.generate(request_id=self.id, prompt_ids=prompt_ids, sampling_params=params)
-        ids = list(output.token_ids)
-        reading = await loop.format.read(ids, request, name)
-        ended = bool(ids) and ids[-1] == loop.tokenizer.eos_token_id
-        return TokenReply(
-            text=reading.text,
-            prompt_ids=prompt_ids,
-            token_ids=ids,
-            logprobs=list(output.log_probs or ()),
-            finish_reason="stop" if ended or reading.stopped else "length",
-            weights_version=int(output.extra_fields.get("global_steps") or 0),
-            tool_calls=reading.tool_calls,
-            reasoning=reading.reasoning,
-            unreadable=reading.unreadable,
-        )
+        ids, logprobs = list(output.token_ids), list(output.log_probs or ())
+        reply = await loop.format.reply(request, name, prompt_ids, ids, logprobs)
+        return replace(reply, weights_version=int(output.extra_fields.get("global_steps") or 0))

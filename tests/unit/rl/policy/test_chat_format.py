@@ -197,5 +197,6 @@ async def test_a_teachers_reply_is_read_back_as_it_was(family: str, formats: dic
         request = ChatRequest([{"role": "user", "content": "1 + 2?"}], tools=[ADD] if family in WITH_TOOLS else [])
         ids = known.reply_ids(request, reply)
         assert ids[-1] == known.tokenizer.eos_token_id
-        found = await known.read(ids, request, "x")
+        found = await known.reply(request, "x", [], ids, [0.0] * len(ids))
+        assert found.finish_reason == "stop"
         assert (found.text.strip(), [one["args"] for one in found.tool_calls]) == (text, arguments)
