@@ -119,7 +119,8 @@ class Judge:
     async def _ask(self, prompt: str, asked: Mapping[str, object], label: str, words: set[str], other: str) -> str:
         """Return the model's verdict under `label`, one of `words`; `other` if it is none of them."""
         content = json.dumps(asked, ensure_ascii=False)
-        key = _key(self.model, self.sampling, prompt_hash(prompt), content)
+        parts = [self.model, str(self.sampling), prompt_hash(prompt), content]
+        key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         async with self._asking.setdefault(key, asyncio.Lock()):
             if key not in self._replies:
                 async with self._calls:
@@ -135,7 +136,3 @@ def read_reply(reply: str, label: str, words: set[str], other: str) -> str:
     """Return the one of `words`, which are lower case, that a judge's reply has under `label`; `other` if none."""
     word = bare(read_labels(reply, LABELS).get(label, "")).casefold()
     return word if word in words else other
-
-
-def _key(*parts: object) -> str:
-    return hashlib.sha256(json.dumps([str(part) for part in parts]).encode()).hexdigest()
