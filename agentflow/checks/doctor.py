@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -89,7 +89,7 @@ async def embedded() -> list[Check]:
         checks = [("embedded model", "no", str(error))]
     context = Context(tools=["wikipedia_search", "python_coder"], corpus="atlas")
     names = {"wikipedia_search": "Atlas index"}
-    async for trial in tried(context, {"python_coder": {"code": "print(6 * 7)"}}):
+    for trial in await tried(context, {"python_coder": {"code": "print(6 * 7)"}}):
         known = sandbox_level() if trial.tier else "can be searched"
         checks.append((names.get(trial.name, trial.name), trial.works, known if trial.works == "ok" else trial.says))
     return checks
@@ -161,8 +161,8 @@ async def tools(context: "Context") -> list[Check]:
     return checks + [(spec, "no", why) for spec, why in found.unavailable.items() if spec not in own]
 
 
-async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> AsyncIterator[Trial]:
-    """Yield a trial of each of the context's tools as it ends, with arguments from `calls` or the tool's own example.
+async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> list[Trial]:
+    """Return a trial of each of the context's tools, with arguments from `calls` or the tool's own example.
 
     Generated examples are never called, because their effects are unknown. Raises ModelError.
     """
@@ -171,12 +171,12 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
     from agentflow.tools.sandbox.limits import SandboxError
 
     found = await examine(context)
-    for name, why in found.unavailable.items():
-        yield Trial(name, "no", why)
+    trials = [Trial(name, "no", why) for name, why in found.unavailable.items()]
     for name, tool in found.tools.items():
         arguments = calls[name] if name in calls else _example(found.cards[name], context.corpus_name)
         if arguments is None:
-            yield Trial(name, "-", f"it has no example to try it with; name arguments with --call '{name}={{...}}'")
+            how = f"it has no example to try it with; name arguments with --call '{name}={{...}}'"
+            trials.append(Trial(name, "-", how))
             continue
         try:
             result = await run_tool(tool, arguments, SECONDS)
@@ -184,7 +184,8 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> Asyn
             result = ToolResult.failed(ErrorClass.TOOL_ERROR, str(error))
         says = result.output if result.error is None else f"{result.output} ({_REMEDIES[result.error]})"
         call = json.dumps(arguments, ensure_ascii=False)
-        yield Trial(name, "no" if result.error else "ok", says, call, result.seconds, result.sandbox)
+        trials.append(Trial(name, "no" if result.error else "ok", says, call, result.seconds, result.sandbox))
+    return trials
 
 
 def _example(card: "ToolCard", corpus: str) -> dict[str, Any] | None:

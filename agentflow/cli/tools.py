@@ -12,8 +12,7 @@ from agentflow.console.checks import print_checks, print_trials, unusable
 from agentflow.console.terminal import console, print_json
 
 if TYPE_CHECKING:
-    from agentflow.checks.doctor import Trial
-    from agentflow.graph.context import Context
+    pass
 
 app = typer.Typer(cls=CommandGroup)
 
@@ -72,13 +71,16 @@ def try_tools(
 
     Exits with 0 if all work. A tool without an example is called only if --call names its arguments.
     """
+    from agentflow.checks.doctor import tried
     from agentflow.graph.context import DEFAULT_TOOLS
     from agentflow.graph.models.spec import ModelError
 
     names = DEFAULT_TOOLS if tools is None else names_in(tools)
     calls = dict(_call(text) for text in call or [])
     try:
-        trials = asyncio.run(_tried(validated({"tools": list(names), "corpus": corpus, "model": model}), calls))
+        context = validated({"tools": list(names), "corpus": corpus, "model": model})
+        with console(stderr=True).status("the tools are being tried"):
+            trials = asyncio.run(tried(context, calls))
     except ModelError as error:
         fail(str(error), MISUSED)
     broken = [trial.name for trial in trials if trial.works == "no"]
@@ -90,13 +92,6 @@ def try_tools(
         print_trials(console(), trials)
     if broken:
         fail(unusable(broken), FAILED)
-
-
-async def _tried(context: "Context", calls: dict[str, dict[str, Any]]) -> "list[Trial]":
-    from agentflow.checks.doctor import tried
-
-    with console(stderr=True).status("the tools are being tried"):
-        return [trial async for trial in tried(context, calls)]
 
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:
