@@ -34,7 +34,8 @@ from agentflow.graph.run.task import Task
 from agentflow.rl.apps.planner import atlas
 from agentflow.rl.micro.chat_model import checkpoint
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
-from agentflow.rl.rollout.batch import counts, facts_of, rows_of
+from agentflow.rl.rollout.batch import counts, facts_of
+from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs, digest
 from agentflow.rl.rollout.rollout import run_recorded
 
@@ -146,7 +147,7 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
         async with free:
             rollout = await run_recorded(trainable, graph, task, faulty, replay_log, seconds=SECONDS, tries=2)
             counted = counts(rollout, mask_cut_off=False)
-            rows = rows_of(rollout, pack_turns=True, limit=1600) if counted else []
+            rows = pack(rollout.calls, limit=1600) if counted else []
             digests = [facts_of(row, rollout, name, counted=counted)["digest"] for row in rows]
             line = {"name": name, "fault": fault, "status": rollout.status, "rows": digests}
             line["calls"] = len(rollout.calls)

@@ -41,12 +41,6 @@ class SettingsError(CodedError, ValueError):
     """A setting is invalid; `str()` is one line that names the remedy."""
 
 
-def _unknown_algorithm(name: str) -> SettingsError:
-    known = f"there is no algorithm '{name}'; there are {', '.join(NAMES)}"
-    remedy = {"gepa": "; prompts evolve with the command agentflow prompts"}
-    return SettingsError(known + remedy.get(name, ""), code="unknown_algorithm")
-
-
 class FlowSettings(BaseModel):
     """Settings of the group `flow`, documented in rl/presets/base.yaml."""
 
@@ -135,7 +129,10 @@ class TrainingSettings(RunSettings):
         except ValidationError as error:
             first = error.errors()[0]
             if first["type"] == "union_tag_invalid":
-                raise _unknown_algorithm(first["ctx"]["tag"]) from error
+                tag = first["ctx"]["tag"]
+                remedy = "; prompts evolve with the command agentflow prompts" if tag == "gepa" else ""
+                known = f"there is no algorithm '{tag}'; there are {', '.join(NAMES)}{remedy}"
+                raise SettingsError(known, code="unknown_algorithm") from error
             name = ".".join(str(part) for part in first["loc"] if part not in NAMES)
             raise SettingsError(f"{name}={first['input']}: {expected(first)}", code="bad_value") from error
         if settings.train_tasks < settings.questions:
@@ -154,11 +151,6 @@ PREVIEWED_TASKS = 2
 """Tasks of the preview of an app that the user names; the apps of the presets are known to learn."""
 
 
-def quiet_verl() -> None:
-    """Leave verl's remarks out, unless the user wants them; it reads the level when it is imported."""
-    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")
-
-
 def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     """Compose the configuration of a run from a preset and overrides. Raises SettingsError."""
     if problem := unknown_preset(preset):
@@ -167,7 +159,7 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
         if "=" not in override:
             raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10", code="bad_override")
     overrides = [_as_hydra(override) for override in overrides]
-    quiet_verl()
+    os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # verl reads it when it is imported
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
             config = compose(preset, [verl_config(), *overrides])

@@ -27,11 +27,6 @@ def no_faults(state: Any) -> Sequence[bool]:
     return ()
 
 
-def no_turn_rewards(task: Task, state: Any) -> Sequence[float]:
-    """Return no turn rewards; the default of `Trainable.turn_rewards`."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Trainable:
     """A graph with its trained nodes, tasks and reward."""
@@ -53,7 +48,7 @@ class Trainable:
     """Returns the `context` of the graph's invocation."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Returns whether each trained call led to a format or tool error, to which `penalty` applies; empty for none."""
-    turn_rewards: Callable[[Task, Any], Sequence[float]] = no_turn_rewards
+    turn_rewards: Callable[[Task, Any], Sequence[float]] = lambda task, state: ()
     """Returns the reward of each trained call, in addition to `reward`; empty for none. `algorithm=turn` credits a call
     with the rewards from that call on; the other algorithms credit the trajectory with their sum."""
 

@@ -65,7 +65,8 @@ class Preview:
     @property
     def rows(self) -> list[TrainingSample]:
         """Training rows of all rollouts, packed without a limit."""
-        return [row for one in self.rollouts for row in packed(one)]
+        longest = self.unpacked_tokens
+        return [row for one in self.rollouts for row in pack(one.calls, limit=longest)]
 
     @property
     def forward_tokens(self) -> int:
@@ -103,12 +104,6 @@ class Preview:
                 if one.status == RolloutStatus.OK
             ]
         )
-
-
-def packed(rollout: Rollout) -> Sequence[TrainingSample]:
-    """Return the rows of a rollout, packed without a limit."""
-    longest = sum(len(call.prompt_ids) + len(call.response_ids) for call in rollout.calls)
-    return pack(rollout.calls, limit=longest)
 
 
 async def play(

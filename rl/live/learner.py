@@ -75,18 +75,13 @@ class Learner:
     def __init__(self, settings: LearningSettings, traffic: Traffic, versions: Versions) -> None:
         """Set the parts."""
         self._settings, self._traffic, self._versions = settings, traffic, versions
-        self._doing, self.since = "waiting for scored answers", datetime.now(UTC)
-        """`since` is the time at which `doing` last changed."""
+        self.doing = ""
+        self._now("waiting for scored answers")
 
-    @property
-    def doing(self) -> str:
-        """What the learner does, in one line."""
-        return self._doing
-
-    @doing.setter
-    def doing(self, text: str) -> None:
-        if text != self._doing:
-            self._doing, self.since = text, datetime.now(UTC)
+    def _now(self, doing: str) -> None:
+        """Set what the learner does, in one line, and the time since when."""
+        if doing != self.doing:
+            self.doing, self.since = doing, datetime.now(UTC)
 
     async def run(self) -> None:
         """Learn until cancelled."""
@@ -104,7 +99,7 @@ class Learner:
     async def _make(self, number: int) -> None:
         """Train a version, and let it go on trial unless it loses on the held-out tasks."""
         tasks = await self._batch(number)
-        self.doing = f"training version {number}"
+        self._now(f"training version {number}")
         await self._train(number, tasks)
         found = await self._held_out(number)
         earlier = [await self._held_out(one) for one in (0, *self._versions.promoted)]
@@ -137,7 +132,7 @@ class Learner:
 
     async def _enough(self) -> list[tuple[ServedAnswer, Feedback]]:
         """Wait until the scored answers have confirmed enough questions, and return them."""
-        self.doing = "waiting for scored answers"
+        self._now("waiting for scored answers")
         while True:
             scored = self._traffic.unused
             confirmed = {answer.question for answer, feedback in scored if feedback.score == 1 or feedback.answer}
@@ -180,7 +175,7 @@ class Learner:
         folder = self.batch_folder(number) / f"held-out-{hashlib.sha256(tasks.read_bytes()).hexdigest()[:8]}"
         whole = folder.with_suffix(".json")
         if not whole.exists():
-            self.doing = f"evaluating version {number}"
+            self._now(f"evaluating version {number}")
             folder.parent.mkdir(parents=True, exist_ok=True)
             given = folder.parent / "context.json"
             given.write_text(self.context(number).model_dump_json(), encoding="utf-8")
@@ -194,7 +189,7 @@ class Learner:
         while True:
             new = self._traffic.rewards(trial.version, trial.time)
             old = self._traffic.rewards(self._versions.current, trial.time)
-            self.doing = f"version {trial.version} on trial: {len(new)} of {self._settings.trial} rewards"
+            self._now(f"version {trial.version} on trial: {len(new)} of {self._settings.trial} rewards")
             if outcome := verdict(new, old, self._settings.trial):
                 reason = f"mean reward {mean(new):.3f} of {len(new)} answers, beside it {mean(old):.3f} of {len(old)}"
                 known = trial.model_dump(include={"version", "tasks", "held_out"})

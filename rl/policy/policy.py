@@ -116,10 +116,6 @@ _under_way: set[Serving] = set()
 """The rollouts of this process."""
 
 
-def _in_rollout() -> bool:
-    return _serving.get() is not None
-
-
 @contextmanager
 def serving(
     generate: Generate,
@@ -128,7 +124,7 @@ def serving(
     systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Iterator[Serving]:
     """Answer the policy's calls by `generate` in the block, and in all tasks and threads that a graph starts in it."""
-    inherit_context(_in_rollout)
+    inherit_context()
     served = Serving(generate, asyncio.get_running_loop(), os.getpid(), observer, nodes, systems)
     token = _serving.set(served)
     _under_way.add(served)
@@ -322,22 +318,22 @@ def load(model: str, sampling: Sampling) -> Policy:
 
 
 @cache
-def inherit_context(wanted: Callable[[], bool]) -> None:
+def inherit_context() -> None:
     """Patch `threading` and `ThreadPoolExecutor` so that threads inherit the context of their starter.
 
-    Only threads started where `wanted()` is true inherit it. The patch applies to the whole process.
+    Only threads started in a rollout inherit it. The patch applies to the whole process.
     """
     start: Any = threading.Thread.start
     submit: Any = ThreadPoolExecutor.submit
 
     def started(self: threading.Thread) -> None:
-        if wanted():
+        if _serving.get() is not None:
             context, run = copy_context(), self.run
             self.run = lambda: context.run(run)  # type: ignore[method-assign]
         start(self)
 
     def submitted(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        if wanted():
+        if _serving.get() is not None:
             found: Future[Any] = Context().run(submit, self, copy_context().run, fn, *args, **kwargs)
         else:
             found = submit(self, fn, *args, **kwargs)

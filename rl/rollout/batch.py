@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
-from agentflow.rl.rollout.packing import TrainingSample, pack
+from agentflow.rl.rollout.packing import TrainingSample
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
 
 Facts = dict[str, Any]
@@ -41,17 +41,6 @@ def counts(rollout: Rollout, *, mask_cut_off: bool) -> bool:
     """Return whether a rollout is trained on."""
     cut_off = mask_cut_off and rollout.cut_off
     return rollout.status == RolloutStatus.OK and not cut_off and bool(rollout.calls)
-
-
-def rows_of(rollout: Rollout, *, pack_turns: bool, limit: int) -> list[TrainingSample]:
-    """Return the rows of a rollout's calls.
-
-    Args:
-        rollout: The rollout.
-        pack_turns: Whether calls that share a token prefix share a row.
-        limit: Maximum response length of a packed row, in tokens.
-    """
-    return pack(rollout.calls, limit=limit if pack_turns else 0)
 
 
 def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool) -> Facts:

@@ -12,7 +12,8 @@ from pathlib import Path
 from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Split
-from agentflow.rl.rollout.batch import Facts, assign_credit, batch_digest, counts, facts_of, rows_of
+from agentflow.rl.rollout.batch import Facts, assign_credit, batch_digest, counts, facts_of
+from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.replay_log import Answer, ReplayLog, ReplayLogs
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run_again
 from agentflow.rl.run.training_log import TrainingLog
@@ -76,17 +77,24 @@ class Replay:
         """Replay all rollouts; `on_rollout` is called after each. Raises ReplayError."""
         rows: dict[str, Facts] = {}
         rewards: dict[str, float] = {}
-        differences = []
+        differences, flow = [], self.settings.flow
         for name in self.rollouts:
             replay_log = self._replay_logs.of(name)
             rollout = await self._again(replay_log)
             if different := _difference(replay_log, rollout):
                 differences.append(f"{name}: {different}")
-            self._take(name, rollout, rows, rewards)
+            task, _, session = name.rpartition("/")
+            counted = counts(rollout, mask_cut_off=flow.mask_cut_off)
+            limit = self.settings.response_tokens if flow.pack_turns else 0
+            for position, row in enumerate(pack(rollout.calls, limit=limit)):
+                key = f"{task}_{session}_{position}"
+                rows[key], rewards[key] = facts_of(row, rollout, name, counted=counted), rollout.reward
             on_rollout()
-        credit = assign_credit(rows, rewards, self.settings.flow.algorithm)
+        credit = assign_credit(rows, rewards, flow.algorithm)
         batch = batch_digest(rows, credit) if self.split == "train" else ""
-        return Replayed(len(self.rollouts), differences, batch, self._recorded())
+        lines = (line for line in self.log.lines() if (line["step"], line["split"]) == (self.step, self.split))
+        recorded = str(next((line.get("batch", "") for line in lines), ""))
+        return Replayed(len(self.rollouts), differences, batch, recorded)
 
     async def _again(self, replay_log: ReplayLog) -> Rollout:
         task = self._tasks.get(replay_log.rollout.rpartition("/")[0])
@@ -95,21 +103,6 @@ class Replay:
                 f"the app has no task {replay_log.rollout.rpartition('/')[0]} any more", code="unknown_task"
             )
         return await run_again(self._app, self._graph, task, replay_log, seconds=self.settings.rollout_seconds)
-
-    def _take(self, name: str, rollout: Rollout, rows: dict[str, Facts], rewards: dict[str, float]) -> None:
-        flow = self.settings.flow
-        counted = counts(rollout, mask_cut_off=flow.mask_cut_off)
-        task, _, session = name.rpartition("/")
-        limit = self.settings.response_tokens
-        found = rows_of(rollout, pack_turns=flow.pack_turns, limit=limit)
-        for position, row in enumerate(found):
-            key = f"{task}_{session}_{position}"
-            rows[key] = facts_of(row, rollout, name, counted=counted)
-            rewards[key] = rollout.reward
-
-    def _recorded(self) -> str:
-        lines = (line for line in self.log.lines() if (line["step"], line["split"]) == (self.step, self.split))
-        return str(next((line.get("batch", "") for line in lines), ""))
 
 
 def _difference(replay_log: ReplayLog, rollout: Rollout) -> str:

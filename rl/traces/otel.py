@@ -119,26 +119,16 @@ def _episodes(spans: Sequence[OtelSpan], by_id: Mapping[str, OtelSpan], dropped:
     for root in roots:
         inside = [span for span in calls if root is None or root in around[span.id]]
         found = [_conversation(span, root, around[span.id], dropped) for span in inside]
-        yield _episode(root or calls[0], root, inside, [one for one in found if one], dropped)
-
-
-def _episode(
-    first: OtelSpan,
-    root: OtelSpan | None,
-    calls: Sequence[OtelSpan],
-    conversations: list[Conversation],
-    dropped: Dropped,
-) -> Episode:
-    try:
-        given, made = (root.messages("input"), root.messages("output")) if root else ([], [])
-    except UnreadableMessage:
-        given, made = [], []
-    question, inputs = asked_in(given or (conversations[0].messages[:-1] if conversations else []))
-    last = conversations[-1].messages if conversations and not made and not first.failed else made
-    answer = text_of(last, "assistant")
-    scores = {name: value for span in [*calls, first] for name, value in span.scores.items()}
-    reward = reward_of(scores, first.place, dropped)
-    return Episode(first.place, question, answer, run=first.id, inputs=inputs, reward=reward, calls=conversations)
+        conversations, first = [one for one in found if one], root or calls[0]
+        try:
+            given, made = (root.messages("input"), root.messages("output")) if root else ([], [])
+        except UnreadableMessage:
+            given, made = [], []
+        question, inputs = asked_in(given or (conversations[0].messages[:-1] if conversations else []))
+        last = conversations[-1].messages if conversations and not made and not first.failed else made
+        scores = {name: value for span in [*inside, first] for name, value in span.scores.items()}
+        reward, answer = reward_of(scores, first.place, dropped), text_of(last, "assistant")
+        yield Episode(first.place, question, answer, run=first.id, inputs=inputs, reward=reward, calls=conversations)
 
 
 def _conversation(

@@ -33,9 +33,9 @@ from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply, digest
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
-from agentflow.rl.rollout.batch import counts, facts_of, rows_of
+from agentflow.rl.rollout.batch import counts, facts_of
 from agentflow.rl.rollout.calls import ids_array, logprobs_array
-from agentflow.rl.rollout.packing import TrainingSample, longest_prompt
+from agentflow.rl.rollout.packing import TrainingSample, longest_prompt, pack
 from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs
 from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, run_recorded
 from agentflow.rl.run.training_log import TrainingLog
@@ -159,8 +159,8 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """Return the rows of a rollout; one without sampled tokens gets a single, fully masked row."""
         name, step = rollout_name(row), int(row["global_steps"])
         counted = counts(rollout, mask_cut_off=self.mask_cut_off)
-        limit = self.rollout_config.response_length
-        rows = rows_of(rollout, pack_turns=self.pack_turns, limit=limit) or [self._empty()]
+        limit = self.rollout_config.response_length if self.pack_turns else 0
+        rows = pack(rollout.calls, limit=limit) or [self._empty()]
         return [self._output(row, rollout, name, counted, step) for row in rows]
 
     def _empty(self) -> TrainingSample:

@@ -63,7 +63,9 @@ class McpServer:
         cancellation only after the library has cleaned up, which is too late for the caller's next call.
         """
         try:
-            return await _on_own_loop(work)
+            with _lock:
+                loop = _own_loop()
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
         except asyncio.CancelledError:
             if self._connection:
                 self._connection.suspect = True
@@ -249,12 +251,6 @@ def server(spec: ServerSpec) -> McpServer:
     """Return the server of a spec; the same object for the same spec."""
     with _lock:
         return _servers.setdefault(spec, McpServer(spec))
-
-
-async def _on_own_loop(work: Coroutine[Any, Any, _T]) -> _T:
-    with _lock:
-        loop = _own_loop()
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,8 @@ pytest.importorskip("verl")
 
 from agentflow.rl.apps import planner
 from agentflow.rl.apps.loading import load_app
-from agentflow.rl.rollout.batch import assign_credit, batch_digest, counts, facts_of, rows_of
+from agentflow.rl.rollout.batch import assign_credit, batch_digest, counts, facts_of
+from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.replay_log import ReplayLogs, recorded, replaying
 from agentflow.rl.rollout.rollout import run
 from agentflow.rl.run.replay import Replay, ReplayError
@@ -64,7 +65,7 @@ async def record(out: Path) -> None:
             trajectory = await run(app, graph, task, generate, id="r", seconds=3600)
         replay_log.ended(trajectory.status, trajectory.reward)
         counted = counts(trajectory, mask_cut_off=False)
-        for number, row in enumerate(rows_of(trajectory, pack_turns=True, limit=settings.response_tokens)):
+        for number, row in enumerate(pack(trajectory.calls, limit=settings.response_tokens)):
             key = f"{hash(task.id)}_{session}_{number}"
             rows[key] = facts_of(row, trajectory, replay_log.rollout, counted=counted)
             rewards[key] = trajectory.reward

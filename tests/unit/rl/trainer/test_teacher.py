@@ -12,7 +12,8 @@ from agentflow.rl.algorithms.sft import SFT
 from agentflow.rl.apps.planner import atlas
 from agentflow.rl.policy.chat import ChatError, ChatRequest
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.rollout.batch import assign_credit, facts_of, rows_of
+from agentflow.rl.rollout.batch import assign_credit, facts_of
+from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run
 from agentflow.rl.trainer.teacher import Teacher
 from tests.chat_templates import chat_format, tokenizer
@@ -48,7 +49,7 @@ async def test_a_rollout_of_the_teacher_is_one_row_of_the_policys_tokens(known: 
     for call, turn in zip(trajectory.calls, trajectory.trace.turns, strict=True):
         assert known.tokenizer.decode(call.response_ids.tolist()) == f"{turn.plan}<|im_end|>"
         assert all(map(math.isnan, call.logprobs))
-    [row] = rows_of(trajectory, pack_turns=True, limit=4096)
+    [row] = pack(trajectory.calls, limit=4096)
     facts = {"q_0_0": facts_of(row, trajectory, "q/0", counted=True)}
     prompts = {call.prompt_ids.tobytes() for call in trajectory.calls}
     assert len(prompts) == len(trajectory.calls), "every turn has a prompt of its own"
