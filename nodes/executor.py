@@ -29,7 +29,7 @@ from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
 from agentflow.nodes.at_most_once import AtMostOnce, needs_mark, uncertain
 from agentflow.nodes.reply_parsing import as_data, data_objects, parsed, spoken
-from agentflow.nodes.verifier import call_text
+from agentflow.nodes.verifier import describe_call
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -96,7 +96,7 @@ def _failure(memory: Sequence[Turn], plan: Plan) -> str:
     action = memory[-1].action if memory else None
     if action is None or not action.arguments or not action.result.error or memory[-1].plan.tool != plan.tool:
         return ""
-    return f"\n\nThe last call was:\n{call_text(action.arguments)}\n{action.result.describe()}\nWrite another call."
+    return f"\n\nThe last call was:\n{describe_call(action.arguments)}\n{action.result.describe()}\nWrite another call."
 
 
 def parse(text: str, card: ToolCard) -> dict[str, Any] | None:

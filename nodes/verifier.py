@@ -112,11 +112,11 @@ def describe_turn(number: int, plan: Plan, action: Action, *, call: bool = False
     """Return one turn as the verifier's and the generator's prompts show it, with its call if `call`."""
     step = f"Sub-Goal: {plan.sub_goal}\nTool: {plan.tool}\n" if plan.sub_goal else ""
     if call and action.arguments:
-        step += f"Call: {cut(call_text(action.arguments), MAX_CALL)}\n"
+        step += f"Call: {cut(describe_call(action.arguments), MAX_CALL)}\n"
     return f"Turn {number}\n{step}{action.result.describe()}"
 
 
-def call_text(arguments: Mapping[str, Any]) -> str:
+def describe_call(arguments: Mapping[str, Any]) -> str:
     """Return a call's arguments as prompts show them: as JSON, or the text itself if it is the only one."""
     if len(arguments) == 1 and isinstance(text := next(iter(arguments.values())), str):
         return text
