@@ -30,7 +30,7 @@ from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.launch import engine_config as engine
-from agentflow.rl.launch.local_policy import LocalPolicy
+from agentflow.rl.launch.local_policy import LocalPolicy, folder_of
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.policy.chat_format import ChatFormat
@@ -273,7 +273,7 @@ def add_teacher(config: DictConfig, settings: TrainingSettings, student: Path) -
             "actor_rollout_ref.model",
             code="no_reference",
         )
-    folder = teacher_folder(algorithm.teacher)
+    folder = folder_of(algorithm.teacher, "trained")
     if not (folder / "config.json").is_file():
         raise SettingsError(
             f"flow.algorithm.teacher={algorithm.teacher}: there is no model in {folder}; name a Hugging Face folder, "
@@ -292,14 +292,6 @@ def add_teacher(config: DictConfig, settings: TrainingSettings, student: Path) -
         )
     with open_dict(config):
         config.actor_rollout_ref.teacher = str(folder)
-
-
-def teacher_folder(spec: str) -> Path:
-    """Return the folder of a teacher's weights: `embedded`, `embedded:NAME`, `embedded:FOLDER` or a folder."""
-    provider, _, name = spec.partition(":")
-    if provider != "embedded":
-        return Path(spec).expanduser().absolute()
-    return SHIPPED.get(name or "trained") or Path(name).expanduser().absolute()
 
 
 def _vocabulary(folder: Path) -> dict[str, int]:

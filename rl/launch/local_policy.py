@@ -19,7 +19,7 @@ class LocalPolicy:
 
     def __init__(self, name: str, settings: TrainingSettings) -> None:
         """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError."""
-        folder = _folder(name)
+        folder = folder_of(name, "seed")
         try:
             tokenizer = load_tokenizer(folder)
         except TemplateError as error:
@@ -77,6 +77,9 @@ class LocalPolicy:
         return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
 
 
-def _folder(name: str) -> Path:
-    kind, _, model = name.partition(":")
-    return SHIPPED.get(model) or Path(model).expanduser() if kind == "embedded" else Path(name).expanduser()
+def folder_of(spec: str, default: str) -> Path:
+    """Return the folder of a model: FOLDER, `embedded:FOLDER`, `embedded:NAME`, or `embedded`, the `default`."""
+    provider, _, name = spec.partition(":")
+    if provider != "embedded":
+        return Path(spec).expanduser().absolute()
+    return SHIPPED.get(name or default) or Path(name).expanduser().absolute()

@@ -13,7 +13,8 @@ from omegaconf import DictConfig
 
 from agentflow.rl.launch import checks
 from agentflow.rl.launch import engine_config as engine
-from agentflow.rl.launch.checks import add_teacher, teacher_folder
+from agentflow.rl.launch.checks import add_teacher
+from agentflow.rl.launch.local_policy import folder_of
 from agentflow.rl.micro.chat_model import SEED, TRAINED
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
@@ -103,9 +104,9 @@ def opd(*settings: str) -> tuple[DictConfig, TrainingSettings]:
 
 
 def test_a_teacher_is_an_embedded_model_or_a_folder(tmp_path: Path) -> None:
-    assert teacher_folder("embedded") == teacher_folder("embedded:trained") == TRAINED
-    assert teacher_folder("embedded:seed") == SEED
-    assert teacher_folder(f"embedded:{tmp_path}") == teacher_folder(str(tmp_path)) == tmp_path
+    assert folder_of("embedded", "trained") == folder_of("embedded:trained", "trained") == TRAINED
+    assert folder_of("embedded:seed", "trained") == SEED
+    assert folder_of(f"embedded:{tmp_path}", "trained") == folder_of(str(tmp_path), "trained") == tmp_path
 
 
 def test_the_reference_model_is_the_teacher_and_is_loaded() -> None:
