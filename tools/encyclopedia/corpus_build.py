@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from tempfile import mkstemp
+from tempfile import TemporaryDirectory
 from typing import Literal, Protocol
 
 from agentflow.tools.encyclopedia.corpus import APPLICATION_ID, COMMON, FORMAT, CorpusError, Passage, key_of, storable
@@ -78,18 +78,13 @@ def build(path: str | Path, passages: Iterable[Passage]) -> int:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        with closing(_open(Path(name))) as connection:
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        new = Path(folder) / "index"
+        with closing(_open(new)) as connection:
             _create(connection, "")
             number = _fill(connection, ((position, [one]) for position, one in enumerate(passages)), lambda _: None)
             connection.executescript(_FINISH)
-        os.chmod(name, 0o644)  # mkstemp makes it private; a corpus may be shared like any data file
-        os.replace(name, path)
-    except BaseException:
-        _remove(Path(name))
-        raise
+        os.replace(new, path)
     return number
 
 
@@ -194,8 +189,3 @@ def _fill(
         connection.execute("COMMIT")
         report(number)
     return int(number)
-
-
-def _remove(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from agentflow.tools.encyclopedia.corpus import CorpusError, Passage
 from agentflow.tools.encyclopedia.corpus_build import Dump
@@ -49,7 +49,7 @@ class JsonLines:
     def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
         """Yield articles as `Dump.articles` does. A position is a byte offset in the decompressed text."""
         from_there = f" after byte {start}" if start else ""
-        with self._opened() as file, self._text(file) as lines:
+        with self._opened() as file, gzip.open(file) if self._path.suffix == ".gz" else file as lines:
             lines.seek(start)
             number = 0
             while line := self._line(lines):
@@ -65,10 +65,7 @@ class JsonLines:
         except OSError as error:
             raise CorpusError(f"cannot read {self._path}: {error.strerror}", code="unreadable") from error
 
-    def _text(self, file: IO[bytes]) -> Any:
-        return gzip.open(file) if self._path.suffix == ".gz" else file
-
-    def _line(self, lines: IO[bytes]) -> bytes:
+    def _line(self, lines: IO[bytes] | gzip.GzipFile) -> bytes:
         try:
             line = lines.readline(MAX_LINE)
         except (OSError, EOFError) as error:  # a damaged or truncated gzip file

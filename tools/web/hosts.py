@@ -50,6 +50,16 @@ def seconds_to_wait(response: httpx.Response, otherwise: float = PAUSE) -> float
     return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
+async def beginning(response: httpx.Response, limit: int) -> bytes:
+    """Return the body of a streamed response, of a longer one its first `limit` bytes."""
+    body = bytearray()
+    async for chunk in response.aiter_raw(1 << 16):
+        body += chunk
+        if len(body) >= limit:
+            break
+    return bytes(body[:limit])
+
+
 @lru_cache(maxsize=1)
 def tls() -> ssl.SSLContext:
     """Return the trusted certificates. They are read once, since reading takes longer than most requests."""

@@ -23,10 +23,6 @@ _GZIP = 16 + zlib.MAX_WBITS
 Parameters = Mapping[str, str | int]
 
 
-def _never(reply: Any) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class JsonApi:
     """An address that answers with JSON objects."""
@@ -42,7 +38,7 @@ class JsonApi:
     refused: str = ""
     """Message for 401 and 403, for an API that needs a key."""
     at_a_time: int = AT_A_TIME
-    busy: Callable[[Any], bool] = _never
+    busy: Callable[[Any], bool] = lambda reply: False
     """Returns whether a reply with status 200 only asks to wait."""
 
     async def get(self, parameters: Parameters) -> dict[str, Any]:
@@ -65,11 +61,14 @@ class JsonApi:
                     timeout=self.seconds, headers={"Accept-Encoding": "gzip", **self.headers}, verify=tls()
                 ) as client,
             ):
-                return self._object(await self._patiently(client, client.build_request(method, self.url, **options)))
+                reply = await self._patiently(client, client.build_request(method, self.url, **options))
         except httpx.TimeoutException as error:
             raise ToolFailure(ErrorClass.TIMEOUT, f"{self.name} did not answer in time") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise self.failure(f"could not be reached ({type(error).__name__})") from error
+        if not isinstance(reply, dict):
+            raise self.failure("did not answer with a JSON object")
+        return reply
 
     async def _patiently(self, client: httpx.AsyncClient, request: httpx.Request) -> Any:
         """Return the reply, after retries where they can help."""
@@ -117,8 +116,3 @@ class JsonApi:
             return json.loads(body)
         except (ValueError, RecursionError, zlib.error) as error:
             raise self.failure("did not answer with JSON") from error
-
-    def _object(self, reply: Any) -> dict[str, Any]:
-        if not isinstance(reply, dict):
-            raise self.failure("did not answer with a JSON object")
-        return reply

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from agentflow.tools.web.hosts import beginning
+
 if TYPE_CHECKING:
     from protego import Protego
 
@@ -55,15 +57,11 @@ async def _fetched(site: str, client: httpx.AsyncClient) -> _Rules:
     from protego import Protego  # imported on first use
 
     async with client.stream("GET", f"{site}/robots.txt") as response:
-        status, body = response.status_code, bytearray()
-        if status == 200:
-            async for chunk in response.aiter_raw(1 << 16):
-                body += chunk
-                if len(body) >= MAX_BYTES:
-                    break
+        status = response.status_code
+        body = await beginning(response, MAX_BYTES) if status == 200 else b""
     if status >= 500:
         return _Rules(None, status, time.monotonic() + UNAVAILABLE_SECONDS)
-    rules = await asyncio.to_thread(Protego.parse, body[:MAX_BYTES].decode("utf-8", "replace"))
+    rules = await asyncio.to_thread(Protego.parse, body.decode("utf-8", "replace"))
     return _Rules(rules, status, time.monotonic() + KEPT_SECONDS)
 
 

@@ -18,7 +18,7 @@ import httpx
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import robots
-from agentflow.tools.web.hosts import ATTEMPTS, BUSY, MAX_WAIT, seconds_to_wait, tls, turn_at
+from agentflow.tools.web.hosts import ATTEMPTS, BUSY, MAX_WAIT, beginning, seconds_to_wait, tls, turn_at
 from agentflow.version import __version__
 
 USER_AGENT = f"agentflow-langgraph/{__version__} (web_search) httpx/{httpx.__version__}"
@@ -151,19 +151,10 @@ async def _document(response: httpx.Response, policy: FetchPolicy) -> Document:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise PageRefused("a compressed answer to a request for a plain one", code="compressed")
     limit = policy.max_pdf_bytes if content_type == PDF else policy.max_bytes
-    body = await _body(response, limit + 1)
+    body = await beginning(response, limit + 1)
     if content_type == PDF and len(body) > limit:
         raise PageRefused(f"a PDF of more than {limit >> 20} MiB", code="large")
     return Document(str(response.url), content_type, body[:limit], response.charset_encoding or "")
-
-
-async def _body(response: httpx.Response, limit: int) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_raw(1 << 16):
-        body += chunk
-        if len(body) >= limit:
-            break
-    return bytes(body[:limit])
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
