@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, open_dict
 
@@ -281,7 +280,7 @@ def add_teacher(config: DictConfig, settings: TrainingSettings, student: Path) -
             code="no_teacher",
         )
     try:
-        same = _vocabulary(folder) == _vocabulary(student)
+        same = load_tokenizer(folder).get_vocab() == load_tokenizer(student).get_vocab()
     except TemplateError as error:
         raise SettingsError(f"algorithm=opd compares tokenizers: {error}", code=error.code) from error
     if not same:
@@ -292,12 +291,6 @@ def add_teacher(config: DictConfig, settings: TrainingSettings, student: Path) -
         )
     with open_dict(config):
         config.actor_rollout_ref.teacher = str(folder)
-
-
-def _vocabulary(folder: Path) -> dict[str, int]:
-    tokenizer: Any = load_tokenizer(folder)
-    vocabulary: dict[str, int] = tokenizer.get_vocab()
-    return vocabulary
 
 
 def _same_run(out: Path, settings: TrainingSettings) -> None:

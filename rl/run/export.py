@@ -110,7 +110,7 @@ def export(
         raise ExportError(f"{checkpoint} has no adapter: all weights were trained", code="no_adapter")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ExportError(f"{directory} exists already; name a new folder", code="folder_exists")
-    saved, run, step = actor / "huggingface", checkpoint.parents[1], _step(checkpoint)
+    saved, run, step = actor / "huggingface", checkpoint.parents[1], int(checkpoint.name.removeprefix(CHECKPOINT))
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory.parent) as work:
@@ -133,10 +133,6 @@ def export(
             f"cannot write {directory} ({error.strerror or error}); choose another folder", code="unwritable"
         ) from error
     return step
-
-
-def _step(checkpoint: Path) -> int:
-    return int(checkpoint.name.removeprefix(CHECKPOINT))
 
 
 def _checkpoint(source: Path) -> Path:

@@ -62,6 +62,9 @@ def _episodes(
         inside.sort(key=lambda run: (str(run.get("start_time") or ""), str(run.get("dotted_order") or "")))
         found = [*listed(root, "feedback"), *feedback.get(root["id"], ())]
         calls = [call for run in inside if (call := _call(around[run["id"]], places[run["id"]], dropped))]
+        given = root.get("reference_outputs") or golds.get(str(root.get("reference_example_id")), {})
+        if isinstance(given, dict):
+            given = given.get("reference_outputs") or given.get("outputs") or given
         try:
             question, inputs = asked(root.get("inputs"))
         except UnreadableMessage:
@@ -74,7 +77,7 @@ def _episodes(
             id=str(root.get("reference_example_id") or ""),
             run=root["id"],
             inputs=inputs,
-            gold=_gold(root, golds),
+            gold=answered(given),
             edit=next((text for line in found if (text := answered(line.get("correction")))), ""),
             reward=None if failed else reward_of(_scores(root, found), place, dropped),
             calls=calls,
@@ -117,9 +120,3 @@ def _scores(root: Line, feedback: Sequence[Line]) -> dict[str, Any]:
         return {str(key): one.get("avg") for key, one in stats.items() if isinstance(one, dict)}
     given = [(str(one.get("key") or ""), one.get("score"), one.get("value")) for one in feedback]
     return {key: value if score is None else score for key, score, value in given}
-
-
-def _gold(root: Line, golds: Mapping[str, Line]) -> str:
-    given = root.get("reference_outputs") or golds.get(str(root.get("reference_example_id")), {})
-    outputs = given.get("reference_outputs") or given.get("outputs") or given if isinstance(given, dict) else given
-    return answered(outputs)

@@ -28,7 +28,7 @@ from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps.loading import load_app
-from agentflow.rl.apps.trainable import Split, Trainable
+from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply, digest
 from agentflow.rl.policy.chat_format import ChatFormat
@@ -121,8 +121,9 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def _rollout(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Rollout:
         """Run the task and record the rollout. Responses that a killed process recorded are not requested again."""
         task = Task.model_validate_json(row["extra_info"]["task"])
-        step, split = int(row["global_steps"]), row["extra_info"]["split"]
-        replay_log = self._replay_log(step, split, rollout_name(row))
+        step, split, name = int(row["global_steps"]), row["extra_info"]["split"], rollout_name(row)
+        known = _replay_logs(self.log.replay_log_of(step, split)).of(name) if self.keep_replay_logs else None
+        replay_log = known or ReplayLog(name, keep=lambda told: None)
         policy: Callable[[], Generate] = partial(VerlPolicy, self, sampling_params, f"{step} {replay_log.rollout}")
         if self.teacher and split == "train":
             sampling = Sampling(
@@ -150,22 +151,15 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             )
         return prompt_ids, most
 
-    def _replay_log(self, step: int, split: Split, name: str) -> ReplayLog:
-        if not self.keep_replay_logs:
-            return ReplayLog(name, keep=lambda told: None)
-        return _replay_logs(self.log.replay_log_of(step, split)).of(name)
-
     def outputs(self, rollout: Rollout, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """Return the rows of a rollout; one without sampled tokens gets a single, fully masked row."""
         name, step = rollout_name(row), int(row["global_steps"])
         counted = counts(rollout, mask_cut_off=self.mask_cut_off)
         limit = self.rollout_config.response_length if self.pack_turns else 0
-        rows = pack(rollout.calls, limit=limit) or [self._empty()]
-        return [self._output(row, rollout, name, counted, step) for row in rows]
-
-    def _empty(self) -> TrainingSample:
         end = ids_array([self.tokenizer.eos_token_id])
-        return TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
+        empty = TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
+        rows = pack(rollout.calls, limit=limit) or [empty]
+        return [self._output(row, rollout, name, counted, step) for row in rows]
 
     def _output(self, row: TrainingSample, rollout: Rollout, name: str, counted: bool, step: int) -> AgentLoopOutput:
         most = self.rollout_config.response_length

@@ -19,8 +19,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from agentflow.tools.coded_error import CodedError
 
@@ -129,14 +127,6 @@ class Corpus:
     def close(self) -> None:
         """Close the file, which otherwise happens with the last reference. The corpus cannot be used afterwards."""
         self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _any_of(terms: Iterable[str]) -> str:

@@ -72,7 +72,7 @@ def test_no_text_makes_it_raise(corpus: Corpus, text: str) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_title_is_found_again(tmp_path: Path, titles: list[str]) -> None:
     build(tmp_path / "any.db", (Passage(title, "text") for title in titles))
-    with Corpus(tmp_path / "any.db") as corpus:
+    with closing(Corpus(tmp_path / "any.db")) as corpus:
         assert len(corpus) == len(titles)
         assert all(corpus.page(title) for title in titles)
 
@@ -88,11 +88,11 @@ def test_readers_keep_their_index_when_a_build_fails_or_another_replaces_it(tmp_
     with fails(CorpusError, "bad_line", "line 2"):
         build(path, broken())
     assert [file.name for file in tmp_path.iterdir()] == ["corpus.db"]
-    with Corpus(path) as old:
+    with closing(Corpus(path)) as old:
         assert len(old) == 5
         build(path, [Passage("New", "page")])
         assert old.page("London")
-    with Corpus(path) as new:
+    with closing(Corpus(path)) as new:
         assert (len(new), new.page("London")) == (1, None)
 
 
@@ -192,7 +192,7 @@ def test_a_build_that_was_killed_goes_on(tmp_path: Path, seconds: float) -> None
         os.kill(process.pid, signal.SIGKILL)
     if not path.exists():
         assert build_from_dump(path, open_dump(dump), lambda _: None) == 3000
-    with Corpus(path) as built:
+    with closing(Corpus(path)) as built:
         assert len(built) == 3000
         assert built.page("T2999")
         assert len(built.search("word5", 5)) == 5

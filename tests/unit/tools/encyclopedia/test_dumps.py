@@ -1,6 +1,7 @@
 import gzip
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_json_lines_become_passages(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     assert passages(tmp_path / name) == [Passage("A", "a", "7"), Passage("B\ud800", "b")]
     build(tmp_path / "x #?.db", passages(tmp_path / name))
-    with Corpus(tmp_path / "x #?.db") as corpus:
+    with closing(Corpus(tmp_path / "x #?.db")) as corpus:
         assert corpus.page("b?") == Passage("B?", "b")
 
 
