@@ -1,5 +1,6 @@
 """The settings of a run. LangGraph Studio shows every field with its title, help and range."""
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from langgraph.runtime import Runtime
@@ -223,12 +224,13 @@ class Context(BaseModel):
         return _name(self.model_of(module))
 
     def profile_of(self, module: Module) -> Profile:
-        """Return how `module` speaks to its model. For one that is no spec, such as a policy, `model` decides."""
+        """Return how `module` speaks to its model: as in the paper if that, or `model`, is the embedded one."""
         if self.profile != "auto":
             return self.profile
-        model = self.model_of(module)
-        spec = self.model if model == "policy" or not isinstance(model, str) else model
-        return profile_of(spec.partition(":")[0]) if isinstance(spec, str) else "lean"
+        specs = [model for model in (self.model_of(module), self.model) if isinstance(model, str)]
+        # The embedded model may be served by another program: vllm:embedded@URL.
+        names = [name for spec in specs for name in re.split("[:@]", spec)[:2]]
+        return "paper" if "paper" in map(profile_of, names) else "lean"
 
     @property
     def analyses(self) -> bool:

@@ -46,8 +46,8 @@ class Tools:
 
 async def run(executor: str, tools: Tools) -> tuple[State, list[dict[str, Any]]]:
     def verifier(body: dict[str, Any]) -> str:
-        turns = sum(message["role"] == "user" for message in body["messages"])
-        return f"Analysis: As the page says.\nVerdict: {'stop' if turns > 1 else 'continue'}"
+        first = "Turn 1\n" in body["messages"][-1]["content"]
+        return f"Analysis: As the page says.\nVerdict: {'continue' if first else 'stop'}"
 
     plan = "Sub-Goal: read the page\nTool: read_page\nContext: capital"
     with FakeOpenAI(modules(planner=plan, executor=executor, verifier=verifier)) as server:
@@ -60,7 +60,7 @@ async def run(executor: str, tools: Tools) -> tuple[State, list[dict[str, Any]]]
 async def test_the_executor_calls_the_planned_tool_or_none(executor: str) -> None:
     tools = Tools()
     state, _ = await run(executor, tools)
-    assert len(state.memory) == 2
+    assert len(state.memory) == (2 if tools.calls else 3)  # it does not stop before a call has succeeded
     assert {turn.plan.tool for turn in state.memory} == {"read_page"}
     assert [name for name, _ in tools.calls if name != "read_page"] == []
 

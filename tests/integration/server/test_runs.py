@@ -47,7 +47,7 @@ async def test_a_follow_up_is_completed_by_what_was_said(client: LangGraphClient
     follow_up = {"messages": [{"role": "user", "content": "And times two?"}]}
     found: Any = await client.runs.wait(thread, "agentflow", input=follow_up, context=context)
     assert found["question"] == "What is 6 * 7 times two?"
-    read = [body["messages"][1]["content"] for body in server.endpoint.bodies][5]
+    read = [body["messages"][1]["content"] for body in server.endpoint.bodies][4]
     assert [text in read for text in ("User: What is 6 * 7?", "Assistant: 42", "And times two?")] == [True] * 3
 
 
@@ -71,7 +71,7 @@ async def test_no_event_and_no_state_shows_the_key(client: LangGraphClient, serv
     found = await custom(client, thread, SIX_BY_SEVEN, context={"model": server.model})
     assert found[-1]["type"] == "answer"
     headers = [str(request.headers) for request in server.endpoint.requests]
-    assert [KEY in sent for sent in headers] == [True] * 5
+    assert [KEY in sent for sent in headers] == [True] * 4
     history = await client.threads.get_history(thread, limit=50)
     assert KEY not in json.dumps([found, history])
 

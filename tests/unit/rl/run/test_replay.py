@@ -12,6 +12,7 @@ from langchain_core.globals import set_llm_cache
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
+from agentflow.nodes.planner import PROMPTS as PLANNER
 from agentflow.rl.apps import planner
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.rollout.batch import assign_credit, batch_digest, counts, facts_of
@@ -96,7 +97,7 @@ async def test_code_that_changed_is_told_by_the_rollouts_that_differ(
 
 
 async def test_a_prompt_that_changed_is_told(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentflow.nodes.planner.PROMPT", "Plan. {tools}", raising=True)
+    monkeypatch.setitem(PLANNER, "paper", "Plan. {tools}")
     found = await Replay(out, 1, "train").run()
     assert len(found.differences) == QUESTIONS * ROLLOUTS
     assert "a request to the policy that was not made before" in found.differences[0]
