@@ -74,7 +74,7 @@ def script(point: str) -> scripted.Scripted:
         return "It is there.\nVerdict: stop" if "Result: hello" in conversation[-1].text else "Verdict: continue"
 
     def generator(conversation: list[BaseMessage]) -> str:
-        return f"Answer: {conversation[1].text.rpartition('Result: ')[2].partition(chr(10))[0]}"
+        return f"Answer: {conversation[-1].text.rpartition('Result: ')[2].partition(chr(10))[0]}"
 
     return scripted.Scripted(planner=planner, executor=executor, verifier=verifier, generator=generator)
 
