@@ -51,6 +51,9 @@ MAX_SAME_PLANS = 3
 MAX_REPEATS = 3
 """Turns with the same call and the same result after which a run ends, in the lean profile."""
 
+STOPPABLE = (None, ErrorClass.REFUSED, ErrorClass.UNCERTAIN)
+"""Results after which a run may stop, in the lean profile: there is one, or a person, or a crash, is in its way."""
+
 MAX_CALL = 300
 """Maximum number of characters of a call that the verifier sees, in the lean profile."""
 
@@ -217,7 +220,7 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
     action = kept(state.action, context)
     turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
     lean = context.profile_of("verifier") == "lean"
-    if lean and not any(past.action.result.status == "ok" for past in (*state.memory, turn)):
+    if lean and all(past.action.result.error not in STOPPABLE for past in (*state.memory, turn)):
         verdict = verdict.model_copy(update={"signal": "continue"})  # nothing has been found that could be an answer
         turn = turn.model_copy(update={"verdict": verdict})
     status = status_after(turn, state, context)

@@ -25,8 +25,8 @@ COMMAND = [sys.executable, "-m", "agentflow"]
 
 @pytest.fixture
 def model() -> Iterator[FakeOpenAI]:
-    plan = "Sub-Goal: Say it\nTool: base_generator\nContext: x"
-    with FakeOpenAI(modules(planner=plan, executor='{"query": "which word?"}', tools="a word")) as fake:
+    plan = "Sub-Goal: which word?\nTool: base_generator"
+    with FakeOpenAI(modules(planner=plan, tools="a word")) as fake:
         yield fake
 
 

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import ToolException, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import DEFAULT_TOOLS, Context
@@ -12,7 +14,7 @@ from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import generator, planner, verifier
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass, ToolResult
-from tests.scripted import PLAN, Script, Scripted, echo, question
+from tests.scripted import PLAN, THREAD, Script, Scripted, echo, question
 
 CARDS = standard_cards(DEFAULT_TOOLS)
 CONTEXT = Context(model="openai:m")
@@ -52,6 +54,16 @@ async def test_a_run_does_not_stop_while_nothing_was_found(scripted: Script) -> 
         ("ok", "stop"),
     ]
     assert state.status == "answered"
+
+
+async def test_a_run_may_stop_where_a_person_refused_its_call(scripted: Script) -> None:
+    script = scripted(verifier=STOP)
+    graph = build_graph([echo], checkpointer=InMemorySaver())
+    context = Context(model=script.spec, profile="lean", approve_tools=["*"])
+    await graph.ainvoke(question(), THREAD, context=context)
+    found = await graph.ainvoke(Command(resume={"decision": "reject", "reason": "no"}), THREAD, context=context)
+    state = State.model_validate(found)
+    assert (state.status, [turn.action.result.error for turn in state.memory]) == ("answered", [ErrorClass.REFUSED])
 
 
 @pytest.mark.parametrize("plan", [PLAN, FLAKY, "no plan"])
