@@ -30,16 +30,8 @@ class Oracle:
         self.replies += 1
         text = self.reply(request)
         ids = [*self.format.tokenizer.encode(text, add_special_tokens=False), self.format.tokenizer.eos_token_id or 0]
-        read = await self.format.read(ids, request, f"reply {self.replies}")
-        return TokenReply(
-            text=read.text,
-            prompt_ids=self.format.prompt_ids(request),
-            token_ids=ids,
-            logprobs=[0.0] * len(ids),
-            finish_reason="stop",
-            tool_calls=read.tool_calls,
-            unreadable=read.unreadable,
-        )
+        logprobs = [0.0] * len(ids)
+        return await self.format.reply(request, f"reply {self.replies}", self.format.prompt_ids(request), ids, logprobs)
 
     def reply(self, request: ChatRequest) -> str:
         """Choose what to say: one of the right ways, or one of the wrong ones."""
