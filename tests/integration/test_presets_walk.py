@@ -30,7 +30,7 @@ from tests.waiting import until
 pytest.importorskip("verl")
 
 pytestmark = [
-    *trains,
+    trains,
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed; make test-presets installs it"),
     needs_templates,
 ]

@@ -21,7 +21,7 @@ from agentflow.rl.trainer import vllm_cpu
 from tests.integration.training import lines, replayed, rollouts, sent, started, train, trains
 
 pytestmark = [
-    *trains,
+    trains,
     pytest.mark.skipif(not vllm_cpu.installed(), reason="needs the extra vllm-cpu: make test-vllm"),
 ]
 

@@ -15,8 +15,8 @@ from agentflow.rl.apps.trainable import Split
 from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
 
-trains = [pytest.mark.slow, pytest.mark.xdist_group("trainings")]
-"""Marks of the tests that train: one process runs them all, one after the other, since each uses every core."""
+trains = pytest.mark.slow
+"""Mark of the tests that train."""
 
 SMALL = [
     *("questions=4", "rollouts=4", "train_tasks=48", "test_tasks=12", "seed=3"),
