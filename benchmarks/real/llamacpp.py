@@ -28,14 +28,20 @@ def lacking() -> str:
     return "" if find_spec("xllamacpp") else "xllamacpp, a prebuilt llama.cpp, is not installed"
 
 
+def fetched(size: str) -> Path:
+    """Return the file of Qwen2.5-Coder-Instruct of that size. Raises CalledProcessError if it cannot be fetched."""
+    command = [sys.executable, str(FETCH), size, str(KEPT / size)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
+    return KEPT / size / "model.gguf"
+
+
 @contextmanager
 def serving(size: str) -> Iterator[str]:
     """Serve Qwen2.5-Coder-Instruct of that size; yields its spec."""
-    folder, port = KEPT / size, _free_port()
-    subprocess.run([sys.executable, str(FETCH), size, str(folder)], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
+    model, port = fetched(size), _free_port()
     # Threads that spin while they wait for each other stand still on a busy machine.
     quiet = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
-    command = [sys.executable, "-m", "benchmarks.real.llamacpp", str(folder / "model.gguf"), str(port)]
+    command = [sys.executable, "-m", "benchmarks.real.llamacpp", str(model), str(port)]
     null = subprocess.DEVNULL
     with subprocess.Popen(command, env={**os.environ, **quiet}, stdin=null, stdout=null, stderr=null) as server:  # noqa: S603
         try:

@@ -4,6 +4,7 @@ The model is weak, so the tests ask whether its replies can be used, and not whe
 """
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", *DESCRIP
 def spec() -> Iterator[str]:
     if lacks := llamacpp.lacking():
         pytest.skip(f"no real model was exercised: {lacks}")
+    try:
+        llamacpp.fetched("0.5b")
+    except subprocess.CalledProcessError:
+        pytest.skip("no real model was exercised: it could not be fetched")
     with llamacpp.serving("0.5b") as served:
         yield served
 
