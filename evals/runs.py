@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,9 +65,9 @@ class Run:
                 found[record.task.id].append(record.correct)
         return found
 
-    def tokens_per_right_answer(self, benchmark: str) -> float:
-        """Return the tokens of all models over the right answers; infinite if there is none."""
-        records = [record for record in self.records if record.benchmark == benchmark]
+    def tokens_per_right_answer(self, benchmark: str, tasks: Collection[str]) -> float:
+        """Return the tokens of all models for each right answer to `tasks`, by id; infinite if there is none."""
+        records = [one for one in self.records if one.benchmark == benchmark and one.task.id in tasks]
         right = sum(record.correct for record in records)
         return sum(record.usage.total_tokens for record in records) / right if right else math.inf
 

@@ -110,8 +110,8 @@ class Context(BaseModel):
         default="auto",
         title="Profile",
         description="How the modules speak to their models. paper: the texts that the embedded model was trained on, "
-        "with an analysis first and verdicts in prose. lean: short replies and fewer calls. auto: paper for the "
-        "embedded model, lean for every other.",
+        "with an analysis first and verdicts in prose. lean: short replies and fewer calls. auto: paper where "
+        "the run's or the module's model is the embedded one, else lean.",
     )
     analyst: Literal["auto", "on", "off"] = Field(
         default="auto",

@@ -69,9 +69,11 @@ EXAMPLES = {
         "Sydney Opera House",
     ),
 }
-"""A question, and the sub-goal and context of its first plan, by the tool that the plan names. Small models that are \
-shown calls of tools instead write calls where a plan is asked for: three of ten first plans of a model of 0.5 billion \
-parameters could be read, and all ten with an example of a plan."""
+"""A question, and the sub-goal and context of its first plan, by the tool that the plan names.
+
+Small models that are shown tool calls instead write a call where a plan is asked for. Of ten first plans of a model
+with 0.5 billion parameters, three could be read, and all ten with an example of a plan.
+"""
 
 PROGRAMS = "Whatever can be computed, counted, spelt, sorted or searched for among cases is a step for python_coder."
 
@@ -92,7 +94,7 @@ DESCRIPTIONS = {
     "tool": "the name of one tool",
     "context": "every fact, name and number that the step needs",
 }
-"""What the prompt says of each value, which small models copy in its place."""
+"""The prompt's description of each value. Small models copy it instead of writing a value."""
 
 REPEATED = "This step was taken before, with the same result. Choose another one."
 

@@ -83,7 +83,8 @@ def compare(
         return
     print_comparison(console(), (a.name, b.name), corrected)
     for name in found:
-        costs = [f"{run.tokens_per_right_answer(name):,.0f} ({run.name})" for run in (a, b)]
+        both = a.tries(name).keys() & b.tries(name).keys()
+        costs = [f"{run.tokens_per_right_answer(name, both):,.0f} ({run.name})" for run in (a, b)]
         typer.echo(one_line(f"{name}: tokens per right answer: {', '.join(costs)}"))
     print_flips(console(), flipped, gated)
 

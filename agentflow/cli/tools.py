@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -10,9 +10,6 @@ from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, Corpus, Model, Tools, names_in, validated
 from agentflow.console.checks import print_checks, print_trials, unusable
 from agentflow.console.terminal import console, print_json
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(cls=CommandGroup)
 

@@ -92,7 +92,7 @@ def shape_of(start: str) -> Shape:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training takes; memory is that of one GPU, at least."""
+    """The memory, disk and model calls that a training needs. Memory is a lower bound for one GPU."""
 
     gpus: int
     memory: dict[str, float]

@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.results_store import read
+from agentflow.graph.run.trace import Tokens, Usage
 from tests.runs import record, turn, write_run
 from tests.scripted import Scripted
 
@@ -115,6 +116,16 @@ def test_a_report_says_what_it_wrote_or_why_it_cannot(folders: tuple[Path, Path]
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
     done = run("report", *folders, "--out", tmp_path / "nowhere" / "r.html")
     assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
+
+
+def test_a_comparison_shows_the_tokens_of_a_right_answer_to_common_questions(tmp_path: Path) -> None:
+    folders = []
+    for name, asked, right, tokens in (("seed", 60, 5, 100), ("trained", 50, 10, 400)):
+        records = [record(n, correct=n < right) for n in range(asked)]
+        for one in records:
+            one.usage = Usage(modules={"planner": {"m": Tokens(total_tokens=tokens)}})
+        folders.append(write_run(tmp_path / name, records))
+    assert "tokens per right answer: 1,000 (seed), 2,000 (trained)" in run("compare", *folders).stdout
 
 
 def test_a_comparison_of_several_tries_shows_pass_at_k(tmp_path: Path) -> None:

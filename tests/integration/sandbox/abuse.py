@@ -13,7 +13,7 @@ PRELUDE = (Path(__file__).parent / "cases/prelude.py.txt").read_text()
 
 PROGRAMS = programs(Path(__file__).parent / "cases/abuse.txt")
 SEEN = {name: code.partition("\n")[0].removeprefix("#> ") for name, code in PROGRAMS.items() if code.startswith("#> ")}
-"""What the judge sees of a program without a sandbox; it is in the program's first line."""
+"""The judge's finding for each program when it runs without a sandbox, from the program's first line."""
 
 
 def program(name: str, planted: dict[str, str]) -> str:

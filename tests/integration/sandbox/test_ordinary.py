@@ -10,7 +10,7 @@ from tests.cases import programs
 from tests.sandboxes import TIERS, close_all, run, server
 
 PROGRAMS = programs(Path(__file__).parent / "cases/ordinary.txt")
-"""What each prints follows it in lines that begin with `#>`."""
+"""Programs with their expected output, in the lines that begin with `#>`."""
 
 
 @pytest.fixture(scope="module", autouse=True)

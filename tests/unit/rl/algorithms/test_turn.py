@@ -28,7 +28,7 @@ Turns = tuple[bool, ...]
 
 ALL: list[Turns] = [turns for length in range(1, LONGEST + 1) for turns in product((True, False), repeat=length)]
 REWARDS = (0.0, -1.4, -1.4, 0.1)
-"""Of a whole trajectory, by its turns."""
+"""Reward of a trajectory, by its number of turns."""
 
 
 def earned(turns: Turns) -> list[float]:

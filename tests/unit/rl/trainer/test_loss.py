@@ -90,7 +90,10 @@ def actor(beta: float = BETA) -> Any:
 
 
 def given(now: Sequence[torch.Tensor], columns: dict[str, list[list[float]]]) -> tuple[dict[str, Any], TensorDict]:
-    """What verl gives a loss: the model's output, and the data. `now` [rows][tokens] may carry a gradient."""
+    """Return a loss's arguments as verl passes them: the model's output and the batch.
+
+    `now` holds log-probabilities [rows][tokens], which may need a gradient.
+    """
     data = TensorDict({name: nested(rows, torch.float64) for name, rows in columns.items()}, len(now))
     data["prompts"], data["responses"] = nested([[1.0, 2.0, 3.0]] * len(now)), nested(columns["response_mask"])
     tu.assign_non_tensor(data, dp_size=1)
