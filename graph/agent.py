@@ -31,6 +31,7 @@ from agentflow.nodes.executor import Executor
 from agentflow.nodes.generator import Generator
 from agentflow.nodes.planner import Planner
 from agentflow.nodes.verifier import Verifier
+from agentflow.tools.langchain_tracing import redact_langchain_tracing
 
 Agent = CompiledStateGraph[State, Context, Any, State]
 Result = TypeVar("Result")
@@ -75,6 +76,7 @@ def build_graph(
         ValueError: A planner cannot write a tool's name, or cannot distinguish it from another; or a node to replace
             does not exist; or a model is neither a spec nor a chat model.
     """
+    redact_langchain_tracing()
     context = _with_models(context, model, models)
     toolbox = Toolbox(tools)
     own: dict[str, Node] = {

@@ -12,6 +12,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import DEFAULT_RECURSION_LIMIT
 from langgraph.graph.state import CompiledStateGraph
 
+from agentflow.tools.langchain_tracing import redact_langchain_tracing
+
 _State = TypeVar("_State")
 _Context = TypeVar("_Context")
 _Input = TypeVar("_Input")
@@ -28,10 +30,12 @@ class OwnRecursionLimit(CompiledStateGraph[_State, _Context, _Input, _Output]): 
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         """Stream as LangGraph does; `invoke` and `batch` call this."""
+        redact_langchain_tracing()
         return super().stream(input, self._limited(config), **options)
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:
         """Stream as LangGraph does; `ainvoke` and `abatch` call this."""
+        redact_langchain_tracing()
         return super().astream(input, self._limited(config), **options)
 
     def _limited(self, config: RunnableConfig | None) -> RunnableConfig | None:

@@ -23,6 +23,7 @@ from agentflow.graph.models.listing import with_sole_model
 from agentflow.graph.models.providers import installed
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
+from agentflow.tools.langchain_tracing import redact_langchain_tracing
 from agentflow.tools.untrusted_text import one_line
 
 MODULE = "agentflow_module"
@@ -81,6 +82,7 @@ def load_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
     Raises:
         ModelError: The spec is wrong, its provider unknown or not installed, or its API key missing.
     """
+    redact_langchain_tracing()
     key = _key(spec, sampling)
     with _building:
         model = _kept.get(key)

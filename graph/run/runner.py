@@ -32,6 +32,7 @@ from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes.approval import ApprovalDecision, Proposal
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.coded_error import Cause, CodedError
+from agentflow.tools.langchain_tracing import redact_langchain_tracing
 from agentflow.tools.redaction import redacted_data
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -89,6 +90,7 @@ async def run(
         saved: An interrupted run of the thread to continue; `task` and `context` must be its own.
         decide: Decides on each call that waits for approval; without it, the run ends there.
     """
+    redact_langchain_tracing()
     start, meter, recorder, observer = time.perf_counter(), Meter(), Recorder(texts=texts), observer or Observer()
     observer.sinks = (*observer.sinks, meter, recorder)
     progress, failure = _Progress(graph, task, saved, meter), None

@@ -5,14 +5,21 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tracers.langchain import wait_for_all_tracers
+from langgraph.graph import START, MessagesState, StateGraph
+from langsmith import Client, run_trees, utils
 from pytest_httpserver import HTTPServer
 
-from agentflow import Context, build_graph, tracing
+from agentflow import Context, Task, build_graph, load_model, tracing
+from agentflow.graph.models.loading import called_by, complete
+from agentflow.graph.run.runner import run
 from agentflow.graph.state import InputState
 from tests.cases import table
 from tests.fake_langsmith import FakeLangSmith
@@ -147,6 +154,64 @@ def test_langsmith_gets_the_runs_of_a_project(
     names = [run["name"] for run in langsmith.runs]
     assert names.count("AgentFlow") == 1
     assert {"planner", "base_generator"} <= set(names)
+
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+
+@pytest.fixture
+def switched_on(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLangSmith]:
+    """LangSmith, where LangChain's own switch is on, in a process without a client yet."""
+    server = FakeLangSmith(httpserver)
+    monkeypatch.setattr(run_trees, "_CLIENT", None)
+    for name, value in (("TRACING", "true"), ("ENDPOINT", server.url), ("API_KEY", "lsv2_pt_test")):
+        monkeypatch.setenv(f"LANGSMITH_{name}", value)
+    utils.get_env_var.cache_clear()
+    yield server
+    utils.get_env_var.cache_clear()
+
+
+async def _agent(script: Scripted) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LANGSMITH_TRACING", "false")
+        graph = build_graph()
+    context = Context(model=script.spec, tools=["base_generator"])
+    await graph.ainvoke(InputState(messages=[HumanMessage(f"my key is {KEY}")]), context=context)
+
+
+async def _chain_around_an_agent(script: Scripted) -> None:
+    build_graph()
+    await RunnableLambda(str.upper).ainvoke(KEY)
+
+
+async def _graph_of_others(script: Scripted) -> None:
+    graph = StateGraph(MessagesState).add_node("only", lambda state: {}).add_edge(START, "only").compile()
+    await run(graph, Task.from_question(KEY))
+
+
+async def _model(script: Scripted) -> None:
+    await complete(load_model(script.spec), [HumanMessage(KEY)], called_by("tools"))
+
+
+@pytest.mark.parametrize("way", [_agent, _chain_around_an_agent, _graph_of_others, _model])
+def test_langchain_s_own_switch_sends_no_secret_either(
+    way: Callable[[Scripted], Coroutine[Any, Any, None]], script: Scripted, switched_on: FakeLangSmith
+) -> None:
+    asyncio.run(way(script))
+    wait_for_all_tracers()
+    assert any("***" in str(run) for run in switched_on.runs)
+    assert not [body for body in switched_on.bodies if KEY.encode() in body]
+
+
+def test_a_client_of_the_program_that_strikes_out_nothing_is_named(
+    switched_on: FakeLangSmith, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_trees, "_CLIENT", Client(auto_batch_tracing=False))
+    build_graph()
+    assert [record.name for record in caplog.records] == ["agentflow.tools.langchain_tracing"]
+    monkeypatch.setattr(run_trees, "_CLIENT", Client(auto_batch_tracing=False, anonymizer=lambda data: data))
+    build_graph()
+    assert len(caplog.records) == 1
 
 
 def test_the_served_graph_is_traced_as_the_environment_says(tmp_path: Path) -> None:
