@@ -3,7 +3,8 @@
 - *The denominator is the dataset.* Every item ends as a `Record`; one that failed counts as wrong and is never absent.
 - *Wrong settings end the evaluation at once*, since every further item would fail in the same way.
 - *Each record is passed on when its item ends*, to a results store and a progress bar.
-- *A failure of the sandbox is not a wrong answer*: the item is repeated once before it counts as failed.
+- *An outage is not a wrong answer*: an item whose model server or sandbox fails is repeated once before it counts as
+  failed.
 - *A failure of the judge is not a wrong answer*: the answer is stored as undecided and can be judged later.
 """
 
@@ -99,14 +100,15 @@ class ItemRunner:
         return Record.of(trace, item.benchmark.name, item.sample, score)
 
     async def _trace(self, item: Item) -> Trace:
-        """Return the trace of an item. A failed run is repeated `retries` times, at least once if the sandbox failed.
+        """Return the trace of an item. A failed run is repeated `retries` times, at least once after an outage.
 
         The last run counts, with its own usage.
         """
         trace, again = await self._run(item), 0
         while trace.failure:
             again += 1
-            if again > max(self.retries, int(isinstance(trace.failure, SandboxError))):
+            outage = isinstance(trace.failure, SandboxError) or getattr(trace.failure, "is_outage", False)
+            if again > max(self.retries, int(outage)):
                 break
             trace = await self._run(item)
         return trace

@@ -6,15 +6,17 @@
 - *A cost that does not grow with concurrency.* The pools are aiohttp's. Each request and each reply of httpx searches
   all connections and all waiting requests, which takes most of a call's time from 100 concurrent calls on.
 - *Retries only of temporary failures*: server errors and lost connections, but not a refused connection, a timeout or
-  an empty account. A rate limit that names a time to wait holds back all requests together (`pace`).
+  an empty account. A rate limit holds back all requests to a server together (`pace`).
 
 The errors are those of the openai SDK, which does not retry them.
 """
 
 import asyncio
 import atexit
+import json
 import os
 import random
+import re
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from concurrent.futures import CancelledError
@@ -29,12 +31,17 @@ import httpx
 import openai
 from yarl import URL
 
+from agentflow.graph.models.context_length import is_overflow
 from agentflow.graph.models.errors import out_of_credit
-from agentflow.graph.models.pace import LONGEST, TRIES, Pace, retry_after
+from agentflow.graph.models.pace import LONGEST, pace
 from agentflow.tools.web.hosts import tls
+from agentflow.tools.web.rate_limits import asked_to_wait
 
 RETRIES = 2
-"""Further attempts for a request that may succeed later."""
+"""Further attempts for a request that failed and may succeed later."""
+
+OVERLOADED = (503, 529)
+"""Statuses that are a rate limit if the server names a time to wait, else a failure."""
 
 MOST = 512
 """Maximum number of concurrent connections of an event loop, which leaves files for others. Further requests wait."""
@@ -65,7 +72,6 @@ class Connections:
     def __init__(self) -> None:
         self._pools: dict[asyncio.AbstractEventLoop, _Pool] = {}
         self._lock = threading.Lock()
-        self._pace = Pace()
         atexit.register(self._close_at_exit)
 
     async def post(
@@ -77,8 +83,8 @@ class Connections:
             openai.APITimeoutError, openai.APIConnectionError: There is no response.
         """
         to, failures = _located(URL(url)), 0
-        for _ in range(TRIES):
-            await self._pace.keep(to.authority)
+        while True:
+            sent = await pace().keep(to.authority)
             try:
                 response = await self._attempt(to, headers, body, limits, stream)
             except openai.APIConnectionError as error:
@@ -86,18 +92,19 @@ class Connections:
                     raise
                 seconds = None
             else:
+                if response.ok:
+                    pace().accepted(to.authority)
                 if not await _is_repeatable(response):
-                    break
-                seconds = retry_after(response.headers)
-                if response.status == 429 and seconds is not None:
-                    if not self._pace.refused(to.authority, seconds):
-                        break
-                    continue
+                    return response
+                seconds = asked_to_wait(response.headers, await response.text(errors="replace"))
+                if response.status == 429 or (response.status in OVERLOADED and seconds is not None):
+                    if pace().refused(to.authority, sent, seconds):
+                        continue
+                    return response
                 if failures == RETRIES or (seconds or 0) > LONGEST:
-                    break
+                    return response
             await asyncio.sleep(_backoff(failures) if seconds is None else seconds)
             failures += 1
-        return response
 
     async def _attempt(
         self, to: URL, headers: Mapping[str, str], body: bytes, limits: httpx.Timeout, stream: bool
@@ -114,8 +121,9 @@ class Connections:
                 allow_redirects=False,
                 proxy=pool.proxies[server],
             )
-            if not (stream and response.status == 200):
-                await response.read()
+            whole = response.status != 200 or response.content_type == "application/json" or not stream
+            if whole and (stated := _stated(await response.read())) and response.ok:
+                response.status = stated
         return response
 
     async def _pool(self) -> _Pool:
@@ -211,6 +219,24 @@ async def _is_repeatable(response: aiohttp.ClientResponse) -> bool:
     if response.status == 429 and out_of_credit((await response.read()).decode(errors="replace")):
         return False
     return asked == "true" or (asked != "false" and (response.status in (408, 409, 429) or response.status >= 500))
+
+
+def _stated(body: bytes) -> int | None:
+    """Return the status of an error that a body holds, which proxies send with status 200; None if it holds none."""
+    if b'"error"' not in body:
+        return None
+    try:
+        found = json.loads(body)
+        choice = (found.get("choices") or [{}])[0]
+        error = found.get("error") or choice.get("error") or choice.get("finish_reason") == "error"
+    except (ValueError, RecursionError, TypeError, AttributeError, LookupError):
+        return None
+    if not error:
+        return None
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    if re.fullmatch(r"[45]\d\d", code):
+        return int(code)
+    return 400 if is_overflow(str(error)) else 502
 
 
 def _backoff(failures: int) -> float:

@@ -1,47 +1,75 @@
-"""Adherence to servers' rate limits.
+"""Patience with servers that refuse requests for now: one gate for all requests to a server.
 
-A refusal that names a time to wait (429 with Retry-After) holds back every request to that server, not only the refused
-one. Otherwise, of thirty requests in flight, each would be refused in turn.
+A refusal holds back every request to that server, not only the refused one. Otherwise, of thirty requests in flight,
+each would be refused in turn. The gate stays closed for as long as the server asks (`tools.web.rate_limits`), and where
+that is too short, or nothing is said, for a time that doubles. A server that accepts some requests is waited for; one
+that has refused all for a while is given up.
 """
 
-import asyncio
-import random
 import time
-from collections.abc import Mapping
+from asyncio import sleep
+from dataclasses import dataclass
+from functools import lru_cache
+from random import uniform
 
 LONGEST = 120.0
 """Maximum wait in seconds. If a server asks for more, the request is given up."""
 TRIES = 8
-"""Maximum number of attempts for a request that is refused each time."""
+"""Refusals in a row, of requests that had waited, after which requests are given up."""
+FIRST = 1.0
+"""Seconds of the first pause of our own; each further one is twice as long."""
+
+
+@dataclass
+class _Gate:
+    closed_at: float = float("-inf")
+    open_at: float = float("-inf")
+    refusals: int = 0
+    """Refusals in a row of requests that were sent after the gate had opened."""
 
 
 class Pace:
-    """The time from which each server accepts requests again."""
+    """The gates of all servers."""
 
     def __init__(self) -> None:
-        self._open_at: dict[str, float] = {}
+        self._gates: dict[str, _Gate] = {}
+        self.waited = 0.0
+        """Seconds for which gates were closed."""
 
-    async def keep(self, server: str) -> None:
-        """Wait until `server` accepts requests."""
-        while (seconds := self._open_at.get(server, 0.0) - time.monotonic()) > 0:  # noqa: ASYNC110
+    async def keep(self, server: str) -> float:
+        """Wait until `server` accepts requests. Return the time of `time.monotonic` then."""
+        gate = self._gates.get(server)
+        while gate and (seconds := gate.open_at - time.monotonic()) > 0:  # noqa: ASYNC110
             # Another refusal may extend the wait, so an event cannot signal its end. Jitter spreads the requests.
-            await asyncio.sleep(seconds + random.uniform(0, min(seconds, 1.0)))
+            await sleep(seconds + uniform(0, min(seconds, 1.0)))
+        return time.monotonic()
 
-    def refused(self, server: str, seconds: float) -> bool:
-        """Hold back requests to `server` for that time. Return False if the time is too long to wait."""
-        if seconds > LONGEST:
+    def accepted(self, server: str) -> None:
+        """Take note that `server` has accepted a request."""
+        if gate := self._gates.get(server):
+            gate.refusals = 0
+
+    def refused(self, server: str, sent: float, seconds: float | None) -> bool:
+        """Close the gate after the refusal of a request that was sent at `sent`, for the `seconds` that the server
+        asks. Return False if the request is given up.
+        """
+        gate, now = self._gates.setdefault(server, _Gate()), time.monotonic()
+        if now - gate.open_at > LONGEST:
+            gate.refusals = 0  # those were another time's
+        if sent >= gate.closed_at:
+            gate.refusals += 1
+        if gate.refusals >= TRIES or (seconds or 0.0) > LONGEST:
             return False
-        self._open_at[server] = max(self._open_at.get(server, 0.0), time.monotonic() + seconds)
+        # Where the server names a time, pauses of our own begin after it was too short.
+        doubled = gate.refusals - (1 if seconds is None else 2)
+        pause = max(seconds or 0.0, FIRST * 2**doubled if doubled >= 0 else 0.0)
+        if now + pause > gate.open_at:
+            self.waited += now + pause - max(now, gate.open_at)
+            gate.closed_at, gate.open_at = now, now + pause
         return True
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, or None if it gives none or another form than seconds."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) * unit
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    return None
+@lru_cache(maxsize=1)
+def pace() -> Pace:
+    """Return the gates of this process."""
+    return Pace()

@@ -18,7 +18,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import endpoint
+from agentflow.graph.models import endpoint, pace
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model, complete, load_model
 from agentflow.graph.models.pace import TRIES
@@ -38,6 +38,7 @@ SOON = {"Retry-After": "0.01"}
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for provider in PROVIDERS.values():
         monkeypatch.setenv(provider.key_variable, KEY)
+    monkeypatch.setattr(pace, "FIRST", 0.001)
 
 
 async def ask(server: FakeOpenAI, *, stream: bool = False, model: str = "fake-model") -> str:
@@ -159,6 +160,12 @@ async def test_a_rate_limit_is_waited_for_as_the_server_says(stream: bool) -> No
         assert (await ask(server, stream=stream)).strip() == "4"
         assert time.monotonic() - start >= 0.2
     assert len(server.requests) == 3
+
+
+async def test_a_server_that_answers_every_other_request_is_never_given_up() -> None:
+    count = iter(range(100))
+    with FakeOpenAI(lambda _: "4" if next(count) % 2 else error(429)) as server:
+        assert [await ask(server) for _ in range(TRIES + 1)] == ["4"] * (TRIES + 1)
 
 
 @pytest.mark.parametrize("fault", [Fault.CUT, Fault.QUIET_CUT])

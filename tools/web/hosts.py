@@ -8,12 +8,12 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import httpx
+
+from agentflow.tools.web.rate_limits import asked_to_wait
 
 AT_A_TIME = 4
 """Concurrent requests to one host."""
@@ -38,16 +38,10 @@ async def turn_at(host: str, at_a_time: int = AT_A_TIME) -> AsyncIterator[None]:
         yield
 
 
-def seconds_to_wait(response: httpx.Response, otherwise: float = PAUSE) -> float:
-    """Return the time that `Retry-After` asks for, given in seconds or as a date (RFC 9110, 10.2.3)."""
-    asked = response.headers.get("Retry-After", "").strip()
-    if asked.isdecimal():
-        return float(asked)
-    try:
-        at = parsedate_to_datetime(asked)
-    except ValueError:
-        return otherwise
-    return max(0.0, (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+def seconds_to_wait(response: httpx.Response) -> float:
+    """Return the time that the headers of a refusal ask for, or `PAUSE`."""
+    asked = asked_to_wait(response.headers)
+    return PAUSE if asked is None else asked
 
 
 async def beginning(response: httpx.Response, limit: int) -> bytes:

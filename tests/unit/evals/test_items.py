@@ -131,14 +131,19 @@ async def test_a_run_that_takes_too_much_is_broken_off_with_what_it_took(script:
     assert 3 <= found.usage.calls < 5
 
 
-@pytest.mark.parametrize(("retries", "tries"), [(0, 1), (2, 3)])
-async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked(script: Script, retries: int, tries: int) -> None:
+@pytest.mark.parametrize(
+    ("code", "retries", "tries"),
+    [("", 0, 1), ("", 2, 3), ("server_error", 0, 2), ("rate_limit", 0, 2), ("unreachable", 2, 3), ("too_long", 0, 1)],
+)
+async def test_a_try_that_breaks_off_is_begun_again_as_often_as_asked_and_once_after_an_outage(
+    script: Script, code: str, retries: int, tries: int
+) -> None:
     calls = 0
 
     def down(_: Conversation) -> str:
         nonlocal calls
         calls += 1
-        raise ModelError("connection refused")
+        raise ModelError("connection refused", code=code)
 
     [found] = await run(script(analyst=down), dataset(1), retries=retries)
     assert (found.failed, calls) == (True, tries)
