@@ -28,7 +28,14 @@ from agentflow.graph.state import Action, PendingCall, Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
 from agentflow.nodes.at_most_once import AtMostOnce, needs_mark, uncertain
-from agentflow.nodes.reply_parsing import as_data, data_objects, parsed, spoken
+from agentflow.nodes.reply_parsing import (
+    as_data,
+    data_objects,
+    literal_backslashes,
+    parsed,
+    spoken,
+    unfence,
+)
 from agentflow.nodes.verifier import describe_call
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
@@ -65,7 +72,10 @@ MAX_SOURCES = 100
 """Maximum number of blocks and lines of a reply that are searched for a call."""
 
 _BLOCK = re.compile(r"```([\w+-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_PROGRAMS = ("", "python", "Python", "python3", "py")
+_TAGGED = re.compile(
+    r"(?:<parameter(?:=| name=)[\"']?([\w-]+)[\"']?>|<arg_key>([^<]*)</arg_key>\s*<arg_value>)"
+    r"([^<]*+(?:<(?!/?(?:parameter|arg_))[^<]*+)*+)"
+)
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input", "kwargs")
 
 
@@ -102,17 +112,51 @@ def _failure(memory: Sequence[Turn], plan: Plan) -> str:
 def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
     """Return the arguments in `text` for a call of the tool, as JSON data, or None if there are none. Never raises.
 
-    Accepted forms are a JSON object or a Python dict anywhere in the text, alone or wrapped as a tool call; a call
-    written as `tool(name="value")`; and, for a tool that takes a program, a fenced block.
+    Accepted forms are, for a tool that takes a program, a fenced block or the program alone; a JSON object or a Python
+    dict anywhere in the text, alone or wrapped as a tool call; a call written as `tool(name="value")`, or in XML.
     """
     reply = spoken(text)
-    for found in chain(data_objects(reply), _calls(reply, card)):
+    takes_program = "code" in card.arguments.get("properties", {})
+    programs = _programs(reply) if takes_program else []
+    if complete := [program for program in programs if _is_program(program, card)]:
+        return {"code": max(complete, key=len)}
+    source = literal_backslashes(reply)
+    for found in chain(data_objects(source), _calls(source, card), _tagged(reply)):
         if (arguments := _fitting(_unwrapped(found, card), card)) is not None:
-            return arguments
-    programs = [block for language, block in _BLOCK.findall(reply) if block.strip() and language in _PROGRAMS]
-    if "code" in card.arguments.get("properties", {}) and programs:
-        return {"code": max(programs, key=len).strip("\n")}
-    return None
+            code = arguments.get("code")
+            return {**arguments, "code": _bare_program(code)} if takes_program and isinstance(code, str) else arguments
+    if programs:
+        return {"code": max(programs, key=len)}
+    return {"code": reply} if takes_program and _is_program(reply, card) else None
+
+
+def _programs(reply: str) -> list[str]:
+    """Return the programs in fenced blocks: those marked as Python, else those without a mark."""
+    blocks = [(language.lower(), block.strip("\n")) for language, block in _BLOCK.findall(reply) if block.strip()]
+    marked = [block for language, block in blocks if language in ("python", "python3", "py")]
+    return marked or [block for language, block in blocks if not language]
+
+
+def _is_program(source: str, card: ToolCard) -> bool:
+    """Return whether `source` is valid Python that does something, other than to be data or a call of the tool."""
+    tree = parsed(source)
+    if tree is None or not any(isinstance(node, ast.Call) for node in ast.walk(tree)):
+        return False
+    return len(tree.body) > 1 or not any(_fitting(call, card) for call in _calls(source, card))
+
+
+def _bare_program(code: str) -> str:
+    """Return the program of an argument without a fence around it, and with line breaks if all are written as `\\n`."""
+    if "\n" not in code and parsed(code) is None:
+        broken = code.replace("\\n", "\n").replace('\\"', '"')
+        code = broken if parsed(unfence(broken.strip())) else code
+    return unfence(code.strip()) if code.lstrip().startswith("```") else code
+
+
+def _tagged(reply: str) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of a call in the XML of Qwen3-Coder, MiniMax or GLM, if there is one."""
+    if found := {(name or key).strip(): value.strip("\n") for name, key, value in _TAGGED.findall(reply)}:
+        yield found
 
 
 def reply_form(card: ToolCard) -> ReplyForm:

@@ -30,6 +30,17 @@ LONG = 2_000
 MAX_LOOP = 6_000
 """Number of characters at the end of a reply that are searched for the repeated text."""
 
+_COMMANDS = r"n(?:abla|exists|mid|otin)|t(?:au|binom|ext\{|extbf|extit|frac|heta|herefore|ilde|imes|riangle)"
+_SHORT_COMMANDS = r"n(?:eg?q?|i|ot|u)|t(?:anh?|ext|op?)"
+"""LaTeX that begins like JSON's line break or tab; the short ones are also the beginning of a line in a program."""
+
+_LITERAL = re.compile(
+    r"\\(?:\\|(?P<latex>[abcdeg-mo-qsvwyzA-MO-TV-Z][A-Za-z]++|[fr][A-Za-z]++|(?:" + _COMMANDS + r")(?![A-Za-z]))"
+    r"|(?P<other>[ac-eg-mo-qsvwyzA-MO-TV-Z]|u(?![\da-fA-F]{4})|x(?![\da-fA-F]{2})|U(?![\da-fA-F]{8})|N(?!\{))"
+    r"|(?P<unclear>[bf]|(?:" + _SHORT_COMMANDS + r")(?![A-Za-z])))"
+)
+_PATH = re.compile(r"(?<![^\s\"'(=])[C-Z]:(?:\\[^\s\\/:*?\"'<>|]++)+")
+
 _SEPARATORS = r"[ \t_‐‑–-]"  # includes typographic hyphens
 _MARKUP = "*_`#>\"' \t"
 _THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
@@ -113,7 +124,25 @@ def read_labels(text: str, labels: Labels, ends: Sequence[str] = ()) -> dict[str
 
 def data_objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the objects in `text` as JSON data: JSON objects anywhere, outer before inner, then a Python dict."""
-    return (value for _, _, value in _objects(text))
+    return (value for _, _, value in _objects(literal_backslashes(text)))
+
+
+def literal_backslashes(text: str) -> str:
+    r"""Return `text` with single backslashes doubled where they cannot be meant as escapes of JSON or Python.
+
+    Those are the ones of LaTeX, regular expressions and Windows paths, as in `"\frac"`, `"\d+"` and `"C:\new"`, which
+    would become control characters, or make the data unreadable.
+    """
+    if "\\" not in text:
+        return text
+    text = _PATH.sub(lambda match: match[0].replace("\\", r"\\"), text)
+    latex = any(match["latex"] for match in _LITERAL.finditer(text))
+
+    def doubled(match: re.Match[str]) -> str:
+        literal = match["latex"] or match["other"] or (latex and match["unclear"])
+        return f"\\{match[0]}" if literal else match[0]
+
+    return _LITERAL.sub(doubled, text)
 
 
 def parsed(source: str) -> ast.Module | None:
@@ -204,6 +233,7 @@ def _read_json(reply: str, labels: Labels) -> dict[str, str]:
     skipped.
     """
     values: dict[str, str] = {}
+    reply = literal_backslashes(reply)
     for start, end, found in _objects(reply):
         before, after = reply[:start].rpartition("\n")[2], reply[end:].partition("\n")[0]
         amid = re.search(r"\w", before) and re.search(r"\w", after)

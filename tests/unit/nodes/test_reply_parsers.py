@@ -155,7 +155,10 @@ def test_what_the_prompt_asks_for_is_read_exactly(first: str, second: str, signa
     assert answer_text.parse(f"Because of that.\nAnswer: {first}") == first.strip()
 
 
-@given(st.dictionaries(st.sampled_from(["query", "url"]), st.text(), min_size=1))
+# A backspace, form feed or carriage return before a letter is LaTeX with one backslash.
+@given(
+    st.dictionaries(st.sampled_from(["query", "url"]), st.text(st.characters(exclude_characters="\b\f\r")), min_size=1)
+)
 @example({"query": "</think> is not the end of a thought here"})
 def test_a_call_that_the_prompt_asks_for_is_read_exactly(arguments: dict[str, str]) -> None:
     assert executor.parse(json.dumps(arguments), WEB) == arguments
@@ -166,7 +169,22 @@ def test_a_call_that_the_prompt_asks_for_is_read_exactly(arguments: dict[str, st
 UNITS = [
     *("{", "}", "{}", '{"a":', '{"a":{}},', '{"query": "', "{'", "[", "(", "((", "f(", "f(\n", "f(a=1)\n", "f(f(a="),
     *("#", "*", ">", "<", "_", "`", '"', "-", " ", "\n", "```\n", "1.\n", "not ", "STOP CONTINUE ", "<think>"),
-    *("Analysis:", "Analysis:\n", "Tool:", "Tool:\n", "Verdict:", "Verdict:\n", "Answer:", "Answer:\n", "<answer>"),
+    *(
+        "\\",
+        "\\f",
+        "C:\\",
+        "<parameter=a>",
+        "<arg_key>a</arg_key>",
+        "Analysis:",
+        "Analysis:\n",
+        "Tool:",
+        "Tool:\n",
+        "Verdict:",
+        "Verdict:\n",
+        "Answer:",
+        "Answer:\n",
+        "<answer>",
+    ),
 ]
 HOSTILE = [
     *(Attack((unit,)) for unit in [*UNITS, "</answer>"]),
