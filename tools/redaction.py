@@ -1,8 +1,9 @@
 """Redaction of secrets in text that leaves the process for files, logs, traces, reports or the terminal.
 
-There are two kinds. *Known* secrets are the values of environment variables whose name suggests a secret, and those
+There are three kinds. *Known* secrets are the values of environment variables whose name suggests a secret, and those
 passed to `remember`. They are redacted whatever their form, also as JSON and URLs encode them. *Shapes* match the keys
-of well-known services, for secrets from other sources: a tool's output, a server's error.
+of well-known services, for secrets from other sources: a tool's output, a server's error. *Named* ones are the values
+of names such as `api_key`, in JSON, .env files, headers, URLs and programs.
 
 Ordinary text stays as it is: every shape has a fixed beginning and requires a length and a digit that prose lacks.
 """
@@ -21,7 +22,7 @@ _SECRET_NAME = re.compile(r"KEYS?(?![A-Z])|TOKEN(?!I)|SECRET|PASSWORD|PASSWD|CRE
 """Excludes KEYRING and TOKENIZERS_PARALLELISM."""
 
 LONGEST = 2_000_000
-"""Maximum number of characters that are searched, which takes at most a fifth of a second. The rest is cut instead of
+"""Maximum number of characters that are searched, which takes at most a second. The rest is cut instead of
 passed on unchecked.
 """
 
@@ -50,18 +51,18 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("Basic ", r" *+" + _word(r"\w+/=-", 16)),
         (
             "-",
-            r"(?<=[kytabeprs]-)(?:(?<=(?<![\w-])sk-)|(?<=tvly-)|(?<=glpat-)|(?<=xox[abeprs]-))" + _word(r"\w-", 16),
+            r"(?<=[kytabeprsiX]-)(?:(?<=(?<![\w-])sk-)|(?<=tvly-)|(?<=glpat-)|(?<=xox[abeprs]-)|(?<=\bxai-)|(?<=nvapi-)"
+            r"|(?<=pypi-)|(?<=GOCSPX-))" + _word(r"\w-", 16),
         ),
         (
             "_",
-            r"(?<=[pousrt2ef]_)(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=lsv2_)|(?<=[sr]k_live_)|(?<=\bhf_))"
-            + _word(r"\w", 16),
+            r"(?<=[pousrt2efmk81]_)(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=lsv2_)|(?<=[sr]k_live_)|(?<=\bhf_)"
+            r"|(?<=\bnpm_)|(?<=\bgsk_)|(?<=\br8_)|(?<=\bdop_v1_))" + _word(r"\w", 16),
         ),
-        (
-            "=",
-            r"(?<=[yntd]=)(?:(?<=\bapi[_-]key=)|(?<=\bapikey=)|(?<=\baccess_token=)|(?<=\bclient_secret=)"
-            r"|(?<=\bpassword=))" + _word(r"\w.~+/%=-", 8),
-        ),
+        ("SG.", _word(r"\w.-", 32)),
+        ("ya29.", _word(r"\w-", 16)),
+        ("dapi", r"([0-9a-f]{32})(?!\w)"),
+        ("hooks.slack.com/services/", _word(r"\w/", 16)),
         ("IA", r"(?<=A[KS]IA)([0-9A-Z]{16})(?!\w)"),
         ("AIza", r"([\w-]{35})(?![\w-])"),
         ("eyJ", r"[\w-]{10,}+(\.eyJ[\w-]{10,}+\.[\w-]{10,}+)?"),
@@ -74,6 +75,19 @@ A match is a secret if its group matched. Otherwise the word is consumed as well
 Each pattern therefore takes linear time, whatever the text repeats. A literal beginning makes the search fast.
 """
 
+_NAME = re.compile(
+    r"(?:(?:api|access|secret|private|account|auth|encryption|service|master|signing)[_-]?key|token|credentials?"
+    r"|authorization|(?-i:[A-Z0-9]_KEY)|(?P<any>secret|passphrase|passw(?:or)?d|pwd))(?P<quote>\\*[\"'])?\]? ?\Z",
+    re.IGNORECASE,
+)
+_LONGEST_NAME = 24
+_DIGIT, _WORD = re.compile(r"\d"), re.compile(r"\S{8,}")
+
+_VALUE = re.compile(
+    r"(?<=[\w\"'\] ])(?P<sign>[:=][ \t]?)"
+    r"(?=\\*[\"'](?P<quoted>[^\s\"'\\]{8,}+)|(?P<bare>[\w.~+/%!$-]{8,}+=*+))"
+)
+"""What follows a name in JSON, .env files, headers, URLs and programs. It is only looked at: it may hold more."""
 
 _remembered: set[str] = set()
 
@@ -122,10 +136,16 @@ def _walked(data: Any, forms: tuple[str, ...]) -> Any:
     if isinstance(data, str):
         return _redacted(data, forms, LONGEST)
     if isinstance(data, Mapping):
-        return {_walked(key, forms): _walked(value, forms) for key, value in data.items()}
+        return {_walked(key, forms): _named(key, value) or _walked(value, forms) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [_walked(value, forms) for value in data]
     return data
+
+
+def _named(key: Any, value: Any) -> str | None:
+    """Return the mark if the value of a key of JSON is a secret by its name."""
+    name = _NAME.search(f'{key}"') if isinstance(value, str) and _WORD.fullmatch(value) else None
+    return MARK if name and _is_secret(name, value, quoted=True) else None
 
 
 def _redacted(text: str, forms: tuple[str, ...], longest: int) -> str:
@@ -146,7 +166,21 @@ def _without_shapes(text: str) -> str:
     for found, pattern in _SHAPES:
         if found in text:
             text = pattern.sub(partial(_struck, found), text)
-    return text
+    kept, end = [], 0
+    for match in _VALUE.finditer(text):
+        form = "quoted" if match["quoted"] else "bare"
+        name = _NAME.search(text, max(0, match.start() - _LONGEST_NAME), match.start())
+        # An assignment of .env, whose value may have no digit.
+        assigned = name and match["sign"] == "=" and name[0].isupper()
+        if name and (assigned or _is_secret(name, match[form], quoted=form == "quoted")):
+            kept += text[end : match.start(form)], MARK
+            end = match.end(form)
+    return "".join(kept) + text[end:]
+
+
+def _is_secret(name: re.Match[str], value: str, *, quoted: bool) -> bool:
+    """Return whether the value of a telling name is a secret. In prose, only a digit tells one from a word."""
+    return bool(_DIGIT.search(value) or (quoted and name["quote"] and name["any"]))
 
 
 def _struck(found: str, match: re.Match[str]) -> str:

@@ -21,7 +21,9 @@ from agentflow.tools.providers.provider import Hit
 from agentflow.tools.redaction import MARK, cut, ending, redacted, redacted_data, remember, without_known
 from agentflow.tools.result import ToolResult
 from agentflow.tools.untrusted_text import bounded_line, one_line
+from tests.attacks import Attack
 from tests.cases import sections
+from tests.linear import assert_linear
 
 CASES = sections(__file__, "redaction.txt")
 
@@ -91,6 +93,26 @@ def test_data_is_walked_to_its_keys_and_leaves() -> None:
     remember("planted-one")
     data = {"planted-one": [1, None, ("a planted-one b", {"x": "planted-one"})], "n": True}
     assert redacted_data(data) == {"***": [1, None, ["a *** b", {"x": "***"}]], "n": True}
+
+
+def test_the_value_of_a_telling_key_of_data_is_a_secret() -> None:
+    data = {"api_key": "planted00", "password": "planted-word", "token": "understanding", "secret": 12345678}
+    assert redacted_data(data) == {**data, "api_key": MARK, "password": MARK}
+
+
+def test_what_is_searched_by_names_takes_linear_time() -> None:
+    units = [
+        '"y:',
+        "y:aaaaaaa1",
+        '"token": "abcdefgh1" ',
+        "KEY:a1b2c3d4 ",
+        'y:"aaaaaaa1',
+        "\\",
+        '\\"',
+        " ]",
+        '"token":',
+    ]
+    assert_linear(redacted, [Attack((unit,)) for unit in units])
 
 
 KEY = "sk-proj-T3BlbkFJabcdef0123456789ABCDEF0123"
