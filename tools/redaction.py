@@ -77,7 +77,7 @@ Each pattern therefore takes linear time, whatever the text repeats. A literal b
 
 _NAME = re.compile(
     r"(?:(?:api|access|secret|private|account|auth|encryption|service|master|signing)[_-]?key|token|credentials?"
-    r"|authorization|(?-i:[A-Z0-9]_KEY)|(?P<any>secret|passphrase|passw(?:or)?d|pwd))(?P<quote>\\*[\"'])?\]? ?\Z",
+    r"|authorization|(?-i:[A-Z0-9]_KEY)|(?P<any>secret|passphrase|passw(?:or)?d|pwd))(?:\\*[\"'])?\]? ?\Z",
     re.IGNORECASE,
 )
 _LONGEST_NAME = 24
@@ -166,7 +166,8 @@ def _without_shapes(text: str) -> str:
     for found, pattern in _SHAPES:
         if found in text:
             text = pattern.sub(partial(_struck, found), text)
-    kept, end = [], 0
+    kept: list[str] = []
+    end = 0
     for match in _VALUE.finditer(text):
         form = "quoted" if match["quoted"] else "bare"
         name = _NAME.search(text, max(0, match.start() - _LONGEST_NAME), match.start())
@@ -180,7 +181,7 @@ def _without_shapes(text: str) -> str:
 
 def _is_secret(name: re.Match[str], value: str, *, quoted: bool) -> bool:
     """Return whether the value of a telling name is a secret. In prose, only a digit tells one from a word."""
-    return bool(_DIGIT.search(value) or (quoted and name["quote"] and name["any"]))
+    return bool(_DIGIT.search(value) or (quoted and name["any"]))
 
 
 def _struck(found: str, match: re.Match[str]) -> str:
