@@ -8,9 +8,7 @@ list of accepted ones), or `question`, `options` and `answer`. Python objects ar
 process.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,16 +18,13 @@ from agentflow.evals.benchmarks.benchmark import ALL, Benchmark, Judging
 from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
-from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
-from agentflow.evals.scorers.score import Decision, Score
+from agentflow.evals.scorers.score import Score
 from agentflow.graph.run.task import Task
 from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
 
 Row = Mapping[str, Any]
 Rule = Callable[[Task, str], Score]
-
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 _FILES = (".jsonl", ".json", ".csv", ".parquet")
 
@@ -126,12 +121,7 @@ def _read(row: Row, *, choice: bool) -> Task:
 
 
 def _text(one: Task, answer: str) -> Score:
-    """Score a short answer; one that is a number by its value, of which the text says nothing: "It is 4042."."""
-    by_text = free_text(answer, [one.gold, *one.data["aliases"]])
-    if one.data["aliases"] or not _NUMBER.fullmatch(one.gold):
-        return by_text
-    by_value = number(answer, one.gold)
-    return by_text if by_value.decision is Decision.UNDECIDED else replace(by_value, metrics=by_text.metrics)
+    return free_text(answer, [one.gold, *one.data["aliases"]])
 
 
 def _option(one: Task, answer: str) -> Score:

@@ -16,15 +16,18 @@ _WRITTEN = (
     (re.compile(r"[{\[]"), "("),
     (re.compile(r"[}\]]"), ")"),
     (re.compile(r"\^"), "**"),
+    (re.compile(r" *(?:\\[bp]?mod|\bmod) *"), "%"),
     (re.compile(r"(?<=\d),(?=\d{3}\b)"), ""),
     (re.compile(r"(?<=[\d)]) *(?=\(|comb|sqrt|factorial)"), "*"),
 )
-_ALLOWED = re.compile(r"(?:[\d +\-*/(),.]|comb|sqrt|factorial){1,200}")
+_ALLOWED = re.compile(r"(?:[\d +\-*/%(),.]|comb|sqrt|factorial){1,200}")
 _LARGEST = 10**60
 
 
 def evaluate(text: str) -> Fraction | None:
     """Return the value of `text` if it is only a calculation with rational numbers, else None."""
+    if "%" in text:  # percent, not the remainder
+        return None
     for written, sign in _WRITTEN:
         text = written.sub(sign, text)
     text = text.strip(" .")
@@ -63,6 +66,8 @@ def _combined(operator: ast.operator, left: Fraction, right: Fraction) -> Fracti
             return left * right
         case ast.Div():
             return left / right
+        case ast.Mod() if left.denominator == right.denominator == 1 <= right:
+            return left % right
         case ast.Pow() if right.denominator == 1 and abs(right) <= 200:
             return Fraction(left**right.numerator)
     raise ValueError("no calculation")

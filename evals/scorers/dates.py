@@ -1,4 +1,4 @@
-"""Dates in the formats that occur in answers. Dates with slashes are not read: 3/11 is ambiguous."""
+"""Dates in the formats that occur in answers. Of dates with slashes, only 1929/11/03 is read: 3/11 is ambiguous."""
 
 import re
 from typing import NamedTuple
@@ -10,13 +10,13 @@ _NAMES = (
 )
 _DAY, _YEAR = r"(?:the )?(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>\d{3,4})"
 _FORMS = tuple(
-    re.compile(rf"(?:on |in )?{form}\.?", re.IGNORECASE | re.ASCII)
+    re.compile(rf"(?:on |in )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?{form}\.?", re.IGNORECASE | re.ASCII)
     for form in (
         rf"{_DAY} (?:of )?{_NAMES},? (?:of )?{_YEAR}",
         rf"{_NAMES} {_DAY},? {_YEAR}",
         rf"{_NAMES},? (?:of )?{_YEAR}",
         rf"{_YEAR},? {_NAMES} {_DAY}",
-        r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})",
+        r"(?P<year>\d{4})(?P<mark>[-/])(?P<month>\d{2})(?P=mark)(?P<day>\d{2})",
     )
 )
 

@@ -14,13 +14,18 @@ from agentflow.tools.redaction import ending
 LONGEST = 10_000
 """Characters that are read, counted from the end. Answers are short, and the limit bounds the time."""
 
+EMPHASIS = "*_` \n"
 _OPEN = re.compile(r"<answer>", re.IGNORECASE)
 _CLOSE = re.compile(r"</answer>", re.IGNORECASE)
 _LABEL = re.compile(
     r"^[ \t*_#>-]*(?:the )?(?:final )?answer(?: is)?[*_ \t]*[:：][*_ \t]*"
-    r"|^#{1,6}[ \t*_]*(?:the )?(?:final answer|answer|conclusion)[*_ \t]*$\n\s*",
+    r"|^#{1,6}[ \t*_]*(?:the )?(?:final answer|answer|conclusion)[*_ \t]*$\n\s*"
+    r"|^[ \t*_#>-]*(?:最终)?答案[*_ \t]*[:：是][*_ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
+_LEAD = re.compile(r"(?:so,? |therefore,? )?(?:the|my) (?:(?:final|correct) )?answer is:?\s+", re.IGNORECASE)
+_APPENDED = re.compile(r"\n\s*[*_#]*(?:TERMINATE\b|(?:[Ss]ources?|[Rr]eferences?)[*_]*:).*\Z|\s+TERMINATE\Z", re.DOTALL)
+"""What programs and search agents put after an answer."""
 _FIELDS = ("answer", "final_answer", "final answer")
 _REFUSAL = re.compile(
     r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?"
@@ -48,7 +53,15 @@ _NEGATIVE = re.compile(
 
 def final_answer(text: str) -> str:
     """Return the marked final answer in `text`, or all of `text` without a mark; at most `LONGEST` characters."""
-    return _labelled(_boxed(_field(_tagged(spoken(ending(text, LONGEST)))))).strip()
+    return _APPENDED.sub("", _labelled(_boxed(_field(_tagged(spoken(ending(text, LONGEST))))))).strip()
+
+
+def stated(answer: str) -> str:
+    """Return a final answer by itself: without "The answer is", emphasis and quotation marks around it."""
+    answer = answer.strip(EMPHASIS)
+    answer = answer[lead.end() :].strip(EMPHASIS) if (lead := _LEAD.match(answer)) else answer
+    quoted = len(answer) > 2 and answer[0] + answer[-1] in ('""', "''", "“”") and answer[0] not in answer[1:-1]
+    return answer[1:-1] if quoted else answer
 
 
 def refuses(answer: str, golds: Iterable[str] = ()) -> bool:

@@ -1,10 +1,10 @@
 """Scorer of short free-text answers: the metrics of the question-answering benchmarks, and a stricter decision.
 
 Exact match (EM) and F1 are those of SQuAD's script, which HotpotQA, 2WikiMultihopQA and MuSiQue also use; they are
-reported unchanged as metrics. The decision differs from EM in three ways. EM treats "-5" as "5", "1.5" as "15" and
-"hepatitis A" as "hepatitis"; the decision does not. Dates, numbers and yes/no have their own rules. An answer that
-matches none of the accepted ones is undecided, not incorrect, because EM rejects one right answer in seven (Istanbul,
-Constantinople); an F1 of 0 does not show that an answer is wrong either.
+reported unchanged as metrics. The decision differs from EM in three ways. EM drops all punctuation, so that "-5" is
+"5"; the decision drops only layout (`canonical`). A gold answer that is a date, a number, yes or no, an interval or a
+set is compared by value. An answer that matches none of the accepted ones is undecided, not incorrect, because EM
+rejects one right answer in seven (Istanbul, Constantinople); an F1 of 0 does not show that an answer is wrong either.
 
 Sources: Rajpurkar et al., "SQuAD", EMNLP 2016 (evaluate-v1.1.py); Yang et al., "HotpotQA", EMNLP 2018
 (hotpot_evaluate_v1.py: yes and no get no partial F1).
@@ -16,28 +16,19 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
+from agentflow.evals.scorers.canonical import collection, same
 from agentflow.evals.scorers.dates import as_date
-from agentflow.evals.scorers.final import final_answer, refuses
+from agentflow.evals.scorers.final import EMPHASIS, final_answer, refuses, stated
 from agentflow.evals.scorers.latex import plain
-from agentflow.evals.scorers.number import as_number
+from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.score import Decision, Score, decided, undecided
 from agentflow.evals.scorers.yes_no import yes_or_no
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_MEANT = (
-    (re.compile(r"(?<=\d),(?=\d{3}(?!\d))"), ""),
-    (re.compile(r"(?<=\d)[.,](?=\d)"), " point "),
-    (re.compile(r"(?<=\d)/(?=\d)"), " over "),
-    (re.compile(r"(?<!\w)[-−](?=\$?\d)"), " minus "),
-    (re.compile(r"%"), " percent "),
-    (re.compile(r"\+"), " plus "),
-    (re.compile(r"(?<=\w )(?:[Aa](?=\W*$)|A(?= [a-z]))"), "letter-a"),
-)
-"""Characters that look like punctuation or an article but carry meaning (1.5 is not 15, hepatitis A is not hepatitis),
-with the words that replace them."""
-_BARE_NUMBER = re.compile(r"[-+$]{0,2}[\d,.]{1,60}")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:%| [tmb]r?illion| thousand)?")
+_CALCULATION = re.compile(r"[-+(]*(?:\d{1,20}|\(-?\d{1,20}\))(?:[/^][({]?-?\d{1,20}[)}]?)?\)*")
+_UNITS = re.compile("[%‰°€£¥₹]")
 _NO_PARTIAL_F1 = {"yes", "no", "noanswer"}
 _PREFERRED = (Decision.CORRECT, Decision.UNDECIDED, Decision.INCORRECT)
 """Precedence of decisions over several accepted answers: one match is correct; incorrect only if all are."""
@@ -81,30 +72,9 @@ def f1(answer: str, gold: str) -> float:
     return 2 * common / (len(words) + len(wanted)) if common else 0.0
 
 
-def same(answer: str, gold: str) -> bool:
-    """Return whether both have the same normal form, ignoring accents.
-
-    Signs, decimal points and the letter A, which EM drops although they carry meaning, must match.
-    """
-    said, expected = (normalise(_spelt_out(text)) for text in (answer, gold))
-    if not (said and expected):
-        return answer.strip() == gold.strip()
-    return said == expected or _without_accents(said) == _without_accents(expected)
-
-
-def _without_accents(text: str) -> str:
-    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
-
-
-def _spelt_out(text: str) -> str:
-    for symbol, word in _MEANT:
-        text = symbol.sub(word, text)
-    return text
-
-
 def free_text(answer: str, golds: Sequence[str]) -> Score:
     """Score whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` has the best em and f1."""
-    text, golds = plain(final_answer(answer)).strip("*_` \n"), [plain(gold) for gold in golds]
+    text, golds = plain(final_answer(answer)).strip(EMPHASIS), [plain(gold) for gold in golds]
     metrics = {
         "em": max((exact_match(text, gold) for gold in golds), default=0.0),
         "f1": max((f1(text, gold) for gold in golds), default=0.0),
@@ -116,22 +86,26 @@ def free_text(answer: str, golds: Sequence[str]) -> Score:
 
 
 def _one(text: str, gold: str) -> Score:
-    if same(text, gold):
+    """Score by the rule of the gold answer's type: a date, yes or no, a number, an interval or set, or a text."""
+    alone = stated(text)
+    if same(alone, gold):
         return decided(True, "exact match")
     if not normalise(text):
         return decided(False, "no answer")
-    date, expected = as_date(text), as_date(gold)
+    date, expected = as_date(alone), as_date(gold)
     if date and expected and (date == expected or not date.may_be(expected)):
         return decided(date == expected, "date")
-    if (number := _bare_number(text)) is not None and (wanted := _bare_number(gold)) is not None:
-        return decided(number == wanted, "number")
     if normalise(gold) in ("yes", "no"):
         said = yes_or_no(text)
         if said is not None:
             return decided(said == normalise(gold), "yes or no")
         return decided(False, "no answer") if refuses(text) else undecided("no clear yes or no")
+    sure, units = _NUMBER.fullmatch(gold), set(_UNITS.findall(gold))
+    if (sure or _CALCULATION.fullmatch(gold)) and set(_UNITS.findall(text)) == units:
+        by_value = number(text, gold)
+        if by_value.correct or (sure and by_value.decision == Decision.INCORRECT):
+            return by_value
+    found, wanted = collection(alone), collection(gold)
+    if found and wanted:
+        return decided(found == wanted, "interval or set")
     return decided(False, "no answer") if refuses(text, [gold]) else undecided("not literally the gold answer")
-
-
-def _bare_number(text: str) -> Fraction | None:
-    return as_number(text) if _BARE_NUMBER.fullmatch(text.strip()) else None

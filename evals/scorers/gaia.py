@@ -8,7 +8,7 @@ element of a list with its punctuation, and a gold answer of "1,234" is a list.
 import re
 import string
 
-from agentflow.evals.scorers.final import final_answer
+from agentflow.evals.scorers.final import final_answer, stated
 from agentflow.evals.scorers.score import Score, decided
 
 RULE = "quasi-exact match"
@@ -21,7 +21,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 def quasi_exact(answer: str, gold: str) -> Score:
     """Score whether `answer` is `gold` by GAIA's rule; never undecided."""
-    return decided(matches(final_answer(answer), gold), RULE)
+    return decided(matches(stated(final_answer(answer)), gold), RULE)
 
 
 def matches(answer: str, gold: str) -> bool:

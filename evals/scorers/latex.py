@@ -28,18 +28,32 @@ _SIGNS = {
     "\u00a0": " ",
     "\u202f": " ",
     "\u2009": " ",
+    r"\leq": "≤",
+    r"\le": "≤",
+    r"\geq": "≥",
+    r"\ge": "≥",
+    r"\neq": "≠",
+    r"\ne": "≠",
+    r"\pm": "±",
+    r"\infty": "∞",
+    r"\in": "∈",
+    r"\cup": "∪",
 }
+_SIGN = re.compile("|".join(re.escape(sign) + r"(?![a-zA-Z])" * sign[-1].isalpha() for sign in _SIGNS))
+_RAISED = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
+_VULGAR = re.compile(r"(?:(?<=\d) ?)?([¼½¾⅐-⅞])")
 _GREEK = re.compile(
     r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|nu|pi|rho|sigma|tau|phi|psi|omega|Omega|Delta|Sigma|Phi|Psi)"
     r"(?![a-zA-Z])"
 )
-_SIGN = re.compile(r"\\(?:times|cdot|div)(?![a-zA-Z])|\\%|[×÷−–\u2044\u00a0\u202f\u2009]")
 _DEEPEST = 8
 """Levels of nested commands that are converted."""
 
 
 def plain(text: str) -> str:
-    """Return `text` without LaTeX spacing, fonts and dollar signs; fractions as (a/b), operators as * and /."""
+    """Return `text` without LaTeX spacing, fonts and dollar signs; fractions as (a/b), x² as x^2, × as *."""
+    text = _VULGAR.sub(lambda match: " " * (match.start() > 0) + unicodedata.normalize("NFKC", match[1]), text)
+    text = _RAISED.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
     text = _SIGN.sub(lambda match: _SIGNS[match[0]], text.replace(r"\$", " "))
     text = _GREEK.sub(_letter, text)
     text = _SPACING.sub(lambda match: "," if match[0] == "{,}" else " " if match[0].endswith(" ") else "", text)

@@ -63,7 +63,7 @@ _TAIL = (
     r"|,? (?:and )?not #.*"
     r"| ?[-—–:] (?![#(]).*)"
 )
-_UNIT = r"(?:[a-hj-su-wµμω°]|[kmcµμn]?[a-zω]|mol|rad|ohm)(?:[²³]| ?\^#)?(?:/[a-z]{1,3}(?:[²³]| ?\^#)?)?"
+_UNIT = r"(?:[a-hj-su-wµμω°]|[kmcµμn]?[a-zω]|mol|rad|ohm)(?: ?\^#)?(?:/[a-z]{1,3}(?: ?\^#)?)?"
 _PROSE = r"[^#=^*/+<>|\\]{0,400}"
 _STATED = re.compile(
     rf"(?P<before>(?:(?:the|its|our|this|their) [^=^*/+<>|\\]{{0,400}}\b(?:is|equals)|{_PROSE}\b{_CONNECTIVE}"
@@ -71,7 +71,7 @@ _STATED = re.compile(
     rf"|[\s.,;:!'()*_•·…✓✔✅☑🎉→⇒∴-]{{0,9}})[ :]{{0,4}})"
     rf"#(?P<unit>(?: ?%| ?°[cf]?| [msghl]\b| [mk]?m/[sh]\b| ?(?:cm|mm|km|kg|mg|ms|min|hrs?|mph|ft|lbs?|ml|usd|eur)\b"
     rf"|(?: {_UNIT}){{1,3}}(?![\w^])"
-    rf"|(?<=#){_UNIT}[²³](?!\w))?(?:[ -][a-z][a-z'’-]+(?:/[a-z]+)?){{0,9}}?)(?P<tail>{_TAIL})?[ .。}}]*"
+    rf"|(?<=#){_UNIT}\^#(?!\w))?(?:[ -][a-z][a-z'’-]+(?:/[a-z]+)?){{0,9}}?)(?P<tail>{_TAIL})?[ .。}}✓✔✅☑🎉]*"
 )
 _EQUATION = re.compile(
     r"(?P<left>(?:[^=,]|,(?=[^()=]{0,40}\))){1,200}(?:=[^=,]{1,200}){0,6}?)= ?#"
@@ -110,7 +110,7 @@ _FUNCTIONS = {
 }
 _HEDGES = re.compile(
     r"\b(?:not|never|neither|nor|no|or|wrong|incorrect|except|unlike|rather|instead|maybe|perhaps|possibly|probably"
-    r"|likely"
+    r"|(?:un)?likely"
     r"|either|if|unless|suppose|false|ignore|gold|judge|guess|estimated?|bound|range|cannot|would|could|might|may"
     r"|should"
     r"|wait|mistake|but|however|actually|try|trying|timed|failed|failure|exception|crashed|attempts?|percentile)\b"
@@ -125,7 +125,7 @@ _HEDGES = re.compile(
     r"|number) of) (?=#)|(?<=#) ?(?:or|and|to|squared|cubed|factorial|plus|minus"
     r"|times|(?:more|less|fewer)(?= than|\W*$)|over|before|until|out|off|short|away|too|choose|mod|modulo|percentile"
     r"|th|st|nd|rd)\b"
-    r"|n['’]t\b|[~≈±≠≤≥?!]|:="
+    r"|n['’]t\b|[~≈±≠≤≥?!]|:=|#-?ish\b"
 )
 _REPORT = (
     r"\b(?:budget|time ?limit|context (?:limit|window)|timeout|timed out|ran out|iterations?|warnings?"
@@ -156,7 +156,7 @@ _NO_ANSWER = re.compile(
     r"|problem|question|page|step|figure|exercise|chapter|theorem|lemma|table|section|equation|reference|version|room"
     r"|python|line|error|code)(?: (?:be|equal|exactly|to|the|number|value|#|and)){0,3} ?[({]*#"
     r"|n['’]t (?:be |equal )?#|(?:[√∛<>≤≥≠~^]|\\(?:sqrt|log|ln|sin|cos|tan)(?:\[#\])?|\bc\() ?[({]*#"
-    r"|#\)?(?: ?[!^²³√π₀-₉]| ?\\(?:sqrt|pi)|[xyzkie_]\b| ?\* ?(?:\\?sqrt|π)| ?(?:percent|per cent|%) of"
+    r"|#\)?(?: ?[!^√π₀-₉]| ?\\(?:sqrt|pi)|[xyzkie_]\b| ?\* ?(?:\\?sqrt|π)| ?(?:percent|per cent|%) of"
     r"| (?:mod|modulo|choose|times|plus|minus|squared|cubed|factorial|doubled|halved|tripled|base|b\.?c|percentile)\b"
     r"| (?:more|less|fewer|greater|smaller|short)(?: \w+)? (?:than|of)\b| (?:is|was|are) (?:not|too|wrong|incorrect"
     r"|rejected)\b| (?:is|was|does|can)n['’]t| (?:fails?|does not|cannot|can not)\b| ?[+-] ?[a-z]\b|(?:th|st|nd|rd)\b"
@@ -208,7 +208,7 @@ _CONVERTED = re.compile(r"# ?[a-z]{1,20},? (?:that is|i\.?e\.?),? ?#")
 """A number in one unit, and again in another."""
 _THOUSANDS = re.compile(r"\d\.\d{3}(?!\d)")
 """A point that marks thousands in many languages: 12.500."""
-_OPERATION = re.compile(r"[-+*/^!√\\]")
+_OPERATION = re.compile(r"[-+*/^!√\\]|\dmod\b|\d mod")
 _UNDONE = re.compile(
     r"(?:\b(?:is|are|have|get|in|of|answer)|=|:) ([^a-z=:]{2,60}(?:\\?(?:sqrt"
     r"|[dt]?binom)[^a-z=:]{2,40})?)(?: ?[a-z]+){0,4} ?\.?$"
@@ -230,6 +230,21 @@ _UNREAD = re.compile(
     r"|\b(?:half|halves|thirds?|quarters?|twice|double|triple|pair|couple|dozens?|score|gross|once|single)\b"
 )
 _COMPOUND = re.compile(r"# ?[a-z]{1,9}\.?,?(?: and)? # ?(?:h|m|min|s|sec|minutes?|seconds?|cents?|inch(?:es)?|in|oz)\b")
+_PARTS = {
+    "half": 2,
+    "halve": 2,
+    "third": 3,
+    "quarter": 4,
+    "fourth": 4,
+    "fifth": 5,
+    "sixth": 6,
+    "eighth": 8,
+    "tenth": 10,
+}
+_SHARE = re.compile(rf"\W*# ?(?:out of #|-?(?P<part>{'|'.join(_PARTS)})s?)\W*")
+"""A share in words: 3 out of 4, three quarters."""
+_SIGN_OR_LAYOUT = re.compile(r"(?:\A|\b(?:is|equals)\b|[=:]) ?[->] ?#|(?<![\w)}#-])-#")
+"""A sign apart from its number or beside another, and > before a number: a list item, a quotation or an operator."""
 _READ = 4_000
 """Characters of a final answer that are read, counted from the end."""
 
@@ -240,7 +255,7 @@ def number(answer: str, gold: str) -> Score:
     if not text or refuses(text):
         return decided(False, "no answer")
     expected = as_number(gold)
-    if expected is None:
+    if expected is None and (expected := evaluate(plain(gold))) is None:
         return undecided("the gold answer is no number")
     around, values = marked(text)
     numberish = _NUMBERISH.search(around) or (expected == 0 and _ZERO.search(around))
@@ -250,8 +265,14 @@ def number(answer: str, gold: str) -> Score:
         return decided(False, "only what it is not")
     if values == [expected] and expected and _CHANGED.fullmatch(around):
         return decided(False, "changed")
-    if expected in values and (_EXCLAIMED.search(around) or _CONVERTED.search(around)):
-        return undecided("an exclamation or a factorial, or two units")
+    if expected in values and (
+        _SIGN_OR_LAYOUT.search(around) or _EXCLAIMED.search(around) or _CONVERTED.search(around)
+    ):
+        return undecided("a list item or a sign, an exclamation or a factorial, or two units")
+    if share := _SHARE.fullmatch(around):
+        above, below = values[0], _PARTS[share["part"]] if share["part"] else values[1]
+        right = above is not None and bool(below) and above == expected * (below or 1)
+        return decided(True, RULE) if right else undecided("a share, or a number of parts")
     around, values = _merged(around, values)
     found = _stated(around, values)
     if found is None and _OPERATION.search(text) and not _AMBIGUOUS.fullmatch(around):

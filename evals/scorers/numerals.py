@@ -1,7 +1,6 @@
 """Numbers in a text, in figures and in words: 1,234, 2 1/2, 2.5e3, 25 million, minus seven."""
 
 import re
-import unicodedata
 from fractions import Fraction
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?: \d{3})+(?!\d|[.,/]\d)|\d+)"
@@ -14,15 +13,17 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _CLEANED = (
-    (re.compile(r"^[> ]+(?=\S)", re.MULTILINE), ""),  # quotes and prompts
+    (re.compile(r"^[> ]+(?=[^\s\d.+(-])", re.MULTILINE), ""),  # quotes and prompts
     (re.compile(r"(?<= )([*_])([\d.,]{1,30})\1(?![*\w])"), r"\2"),  # italics
     (re.compile(r"[`\"“”]|(?<![\d)])\*\*|\*\*(?![\d(])|^[*_ ]{1,9}(?=\S)|(?<=[^\s*_])[*_]{1,9}$", re.MULTILINE), ""),
     (re.compile(r"[€£¥₹]|\b(?:US)?\$|\\(?:angle|triangle|quad|qquad|therefore|mathrm)(?![a-zA-Z])"), " "),
     (re.compile(r"\([A-E]\)[.:]? ?(?=-?[\d.])"), ""),  # the letter of a multiple-choice option before a number
     (re.compile(r"(?<=[a-z])_(?:\w|\{\w{1,3}\})", re.IGNORECASE), ""),
+    (re.compile(r"(?<=\d) ?per ?cent\b", re.IGNORECASE), "%"),
+    (re.compile(r"(?<=\d)['’](?=\d{3}(?!\d))"), ","),
+    (re.compile(r"- ?\(-(?=[\d.,/]{1,60}\))"), "+("),
     (re.compile(r"([+-]?) ?(?<![a-z])\(([+-]?[\d.,/]{1,60})\)", re.IGNORECASE), r" \1\2 "),
 )
-_VULGAR = re.compile("[¼½¾⅐-⅞]")
 
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
@@ -39,7 +40,6 @@ _LONGEST = 60
 
 def marked(text: str) -> tuple[str, list[Fraction | None]]:
     """Return `text` in lower case with # for each number, and the numbers; None for one that cannot be read."""
-    text = _VULGAR.sub(lambda match: " " + unicodedata.normalize("NFKC", match[0]).replace("\u2044", "/"), text)
     lines = text.replace("#", " ").replace("\u2010", "-").replace("\u2011", "-").splitlines()
     text = "\n".join(" ".join(line.split()) for line in lines).strip("{} ")
     text = _TWICE.sub("(", text)

@@ -12,8 +12,9 @@ import string
 import unicodedata
 from collections.abc import Mapping, Sequence
 
+from agentflow.evals.scorers.canonical import same
 from agentflow.evals.scorers.final import final_answer, refuses
-from agentflow.evals.scorers.free_text import normalise, same
+from agentflow.evals.scorers.free_text import normalise
 from agentflow.evals.scorers.latex import plain
 from agentflow.evals.scorers.score import Score, decided, undecided
 
@@ -175,11 +176,13 @@ _LONGEST = 4_000
 def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     """Score whether `answer` chooses the option with the letter `gold`; `options` maps capital letters to texts."""
     text = plain(final_answer(answer)).replace("**", "")[-_LONGEST:]
-    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip()).strip("*_`\"' ")
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip()).strip('*_`" ')
     if not text:
         return decided(False, "no answer")
-    by_text = {letter for letter, content in options.items() if same(text, content)}
-    alone = text.strip("()[]{}.:, ").upper()
+    by_text = {
+        letter for letter, content in options.items() if same(text, content) or same(text, f"{letter}. {content}")
+    }
+    alone = text.strip("()[]{}.:,' ").upper()
     if len(alone) == 1 and alone in string.ascii_uppercase and not by_text - {alone}:
         return decided(alone == gold, "option letter")
     if len(by_text) == 1 and not _names_another(text, options):

@@ -25,7 +25,7 @@ _LEAD = (
     r"|good) question[.!])"
 )
 _FIRST = re.compile(
-    rf"\W*(?:(?:final )?answer\W*\n\W*)?(?:{_LEAD},? +){{0,3}}(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?:\W*\Z"
+    rf"[^\w≠¬~!]*(?:(?:final )?answer\W*\n\W*)?(?:{_LEAD},? +){{0,3}}(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?:\W*\Z"
     rf"|[\"'”)*]*(?:\.(?! ?\d)|[,;:!\n?，。；]| ?[–—(]| - )| (?={_SUBJECT}))",
     re.IGNORECASE,
 )
@@ -62,7 +62,8 @@ _UNKNOWN = re.compile(
 """Text after "no" that shows that it answers whether something was found."""
 _CONCLUSION = re.compile(
     r"\W*(?:(?:so|therefore|thus|hence)\b,? )?(?:the |my )?(?:(?:correct|final) )*answer(?: is| must be|:)"
-    r"[ \"'“(*:]*(?P<said>yes|no)\b(?! (?:one|longer|such))(?P<rest>[^?]*)",
+    r"[ \"'“(*:]*(?P<said>yes|no)"
+    rf"(?=\W*\Z|[\"'”)*]*[.,;:!\n(–—-]| - | (?:as|because|since|given)\b| {_SUBJECT})(?P<rest>[^?]*)",
     re.IGNORECASE,
 )
 """A last sentence that states the answer; it overrides the text before it."""
