@@ -7,41 +7,59 @@ those that are accepted; a value that is empty or of another kind, ValueError.
 
 import random
 import re
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentflow.evals.scorers.canonical import same
 from agentflow.evals.scorers.number import as_number
 from agentflow.graph.run.task import Task
 from agentflow.tools.redaction import cut
 
 Row = Mapping[str, Any]
 
-LETTERS = "ABCDEFGHIJ"
+LETTERS = string.ascii_uppercase
 
 _QUESTION = ("question", "Question", "problem", "Problem")
 _ANSWER = ("answer", "Answer", "Final answer", "golden_answers", "result", "gold")
 _ALIASES = ("answer_aliases", "aliases")
 _ASKS = "Answer with the letter of one option."
-_LETTERED = re.compile(r"([A-J])[.)] +")
+_LETTERED = re.compile(r"([A-Z])[.)] +")
+_SOLUTION = re.compile(r".*^#### *(?=\S)", re.DOTALL | re.MULTILINE)
+"""What precedes the answer in a solution of GSM8K."""
 
 
 def text(row: Row) -> Task:
     """Read a question with a short answer and its aliases."""
-    name = _column(row, _ANSWER)
-    gold, *aliases = _texts(row, name)
-    if name == "result":  # a training set, in which the accepted answers are joined
-        gold, *aliases = gold.split("; ")
-    aliases += [one for name in _ALIASES if row.get(name) for one in _texts(row, name)]
+    gold, *aliases = accepted(row)
     return Task.of(_cell(row, _QUESTION), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
 
 
 def number(row: Row) -> Task:
     """Read a problem whose answer is a number."""
-    gold = _cell(row, _ANSWER)
+    gold = _answers(row)[0]
     value = as_number(gold)
     if value is None:
         raise ValueError(f"the answer {cut(gold, 40)!r} is no number")
     return Task.of(_cell(row, _QUESTION), str(value))
+
+
+def accepted(row: Row) -> list[str]:
+    """Return the gold answer and its aliases. Raises KeyError or ValueError."""
+    return _answers(row) + [one for name in _ALIASES if row.get(name) for one in _texts(row, name)]
+
+
+def _answers(row: Row) -> list[str]:
+    """Return the accepted answers; those in another column must agree with them. Raises KeyError or ValueError."""
+    name = _column(row, _ANSWER)
+    found = [_SOLUTION.sub("", one) for one in _texts(row, name)]
+    if name == "result":  # a training set, in which the accepted answers are joined
+        return found[0].split("; ")
+    others = [one for one in _ANSWER if one not in (name, "result") and row.get(one) not in (None, "", [])]
+    for other in others:
+        if not any(same(_SOLUTION.sub("", one), gold) for one in _texts(row, other) for gold in found):
+            raise ValueError(f"the columns {name!r} and {other!r} hold different answers")
+    return found
 
 
 def gaia(row: Row) -> Task | None:
@@ -68,15 +86,38 @@ def choice(row: Row) -> Task:
     name = _column(row, ("options", "choices"))
     if isinstance(row[name], str):
         raise ValueError(f"the column {name!r} holds a text where a list or an object is expected")
-    options = dict(row[name]) if isinstance(row[name], Mapping) else _lettered(_texts(row, name))
-    index = row.get("answer_idx")
-    if isinstance(index, int):
-        index = list(options)[index] if 0 <= index < len(options) else None
-    gold = (_cell(row, ("answer_idx", "answer")) if index is None else str(index)).strip()
-    letters = [gold] if gold in options else [letter for letter, content in options.items() if content == gold]
-    if len(letters) != 1:
+    lettered = isinstance(row[name], Mapping)
+    options = (
+        {str(one): _plain(name, row[name][one]) for one in row[name]} if lettered else _lettered(_texts(row, name))
+    )
+    numeric = not any(isinstance(one, str) for one in (row[name].values() if lettered else row[name]))
+    return _choice(_cell(row, _QUESTION), options, _letter(row, options, numeric), str(row.get("meta_info") or ""))
+
+
+def _letter(row: Row, options: Mapping[str, str], numeric: bool) -> str:
+    """Return the letter of the right option: the only one that all columns can mean. Raises KeyError or ValueError."""
+    first = _column(row, ("answer_idx", "answer"))
+    names = [name for name in (first, "answer") if row.get(name) not in (None, "")]
+    gold = _plain(first, row[first]).strip()
+    meant = [found for name in names if (found := _meant(row[name], name, options, numeric))]
+    if not meant:
         raise ValueError(f"the answer {cut(gold, 40)!r} is not one of the options")
-    return _choice(_cell(row, _QUESTION), options, letters[0], str(row.get("meta_info") or ""))
+    common = set.intersection(*meant)
+    if not common:
+        raise ValueError("the columns 'answer_idx' and 'answer' name different options")
+    if len(common) > 1 and gold not in common:
+        raise ValueError(f"the answer {cut(gold, 40)!r} can mean more than one option; write the option's letter")
+    return gold if gold in common else common.pop()
+
+
+def _meant(value: object, name: str, options: Mapping[str, str], numeric: bool) -> set[str]:
+    """Return the letters of the options that a column can mean, by their letter, their text or an index from 0."""
+    said, whole = _plain(name, value).strip(), isinstance(value, int) and not isinstance(value, bool)
+    named = {letter for letter, content in options.items() if said in (letter, content.strip())}
+    if not (whole or name == "answer_idx") or not said.isdecimal() or int(said) >= len(options):
+        return named
+    indexed = {list(options)[int(said)]}
+    return indexed if whole and not numeric else named | indexed
 
 
 def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Task:
@@ -97,7 +138,9 @@ def without_options(question: str, gold: str) -> tuple[str, str]:
 
 
 def _lettered(texts: list[str]) -> dict[str, str]:
-    """Return texts by letter; letters with which the texts already begin are removed."""
+    """Return texts by letter; letters with which the texts already begin are removed. Raises ValueError."""
+    if len(texts) > len(LETTERS):
+        raise ValueError(f"it has {len(texts)} options, and there are letters for {len(LETTERS)}")
     begin = [match[1] if (match := _LETTERED.match(one)) else "" for one in texts]
     if begin == list(LETTERS[: len(texts)]):
         texts = [_LETTERED.sub("", one, count=1) for one in texts]
@@ -120,7 +163,7 @@ def _plain(name: str, value: object) -> str:
     if isinstance(value, Mapping | list | tuple):
         kind = "an object" if isinstance(value, Mapping) else "a list"
         raise ValueError(f"the column {name!r} holds {kind} where a text or a number is expected")
-    return str(value)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _column(row: Row, names: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
+from agentflow.evals.benchmarks.readers import accepted
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
@@ -102,10 +103,17 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
         question = str(row.get("question") or (given if isinstance(given, dict) else ""))
         if not question.strip():
             raise AppError(f"{place} of {path} has neither a question nor inputs; its columns are {', '.join(row)}")
-        gold = str(row.get("answer", ""))
-        if graded and not gold.strip():
-            raise AppError(f"{place} of {path} has no answer to compare with; give one, or a reward (--reward)")
-        one = Task(id=identity(question, gold), question=question, gold=gold, data=dict(row))
+        try:
+            gold, *aliases = accepted(row) if graded else [str(row.get("answer", ""))]
+        except READING as error:
+            refusal = f"{place} of {path} has no answer to compare with, and no reward (--reward) is given"
+            raise AppError(str(refused(refusal, row, error))) from error
+        one = Task(
+            id=identity(question, gold),
+            question=question,
+            gold=gold,
+            data={**row, "aliases": aliases} if aliases else dict(row),
+        )
         found.setdefault(one.id, one)
     return list(found.values())
 
@@ -118,7 +126,7 @@ def inputs(task: Task) -> Any:
 
 def compare(task: Task, state: Any) -> float | None:
     """Return 1 if the answer is the task's, else 0; None if that cannot be decided by rule."""
-    score = free_text(final_text(state), [task.gold])
+    score = free_text(final_text(state), [task.gold, *(task.data.get("aliases") or [])])
     return None if score.decision == Decision.UNDECIDED else float(score.decision == Decision.CORRECT)
 
 

@@ -49,6 +49,28 @@ def test_options(row: dict[str, Any]) -> None:
     assert found.data == {"stem": "Which?", "options": {"A": "liver", "B": "heart"}, "letter": "B"}
 
 
+@pytest.mark.parametrize(("row", "letter"), table(__file__, "letters.txt"))
+def test_the_right_option_is_the_one_that_all_columns_mean(row: dict[str, Any], letter: str | None) -> None:
+    if letter:
+        assert choice({"question": "Which?", **row}).data["letter"] == letter
+    else:
+        with pytest.raises(ValueError, match="option"):
+            choice({"question": "Which?", **row})
+
+
+def test_there_are_letters_for_twenty_six_options() -> None:
+    row = {"question": "Which?", "options": [str(n) for n in range(27)], "answer": "26"}
+    with pytest.raises(ValueError, match="27 options"):
+        choice(row)
+    assert choice({**row, "options": row["options"][:26], "answer": "25"}).gold == "Z. 25"
+
+
+@pytest.mark.parametrize("row", table(__file__, "contradictions.txt"))
+def test_columns_that_contradict_each_other_are_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="different answers"):
+        text({"question": "Where?", **row})
+
+
 WRONG = {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
 
 

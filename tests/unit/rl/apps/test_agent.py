@@ -71,6 +71,21 @@ def test_a_row_may_have_the_graphs_input(tmp_path: Path) -> None:
     assert inputs(Task(id="1", question="q"))["messages"] == [HumanMessage("q")]
 
 
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ({"answer": "48 + 24 = 72\n#### 72"}, "72"),
+        ({"answer": True}, "Yes."),
+        ({"answer": ["Bosphorus", "Bosporus"]}, "Bosporus"),
+        ({"answer": "Rome", "aliases": "Roma"}, "Roma"),
+        ({"gold": 1.5}, "3/2"),
+    ],
+)
+def test_answers_are_read_as_those_of_benchmarks(tmp_path: Path, row: dict[str, Any], answer: str) -> None:
+    [task] = read_tasks(written(tmp_path / "t.jsonl", {"question": "q", **row}), graded=True)
+    assert compare(task, {"answer": answer}) == 1.0
+
+
 @pytest.mark.parametrize(("answer", "reward"), [("The answer is Paris.", 1.0), ("Paris", 1.0), ("Rome", 0.0)])
 def test_an_answer_is_compared_with_the_tasks(answer: str, reward: float) -> None:
     task = Task(id="1", question="q", gold="Paris")
