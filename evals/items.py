@@ -25,6 +25,9 @@ from agentflow.graph.run.trace import Trace
 from agentflow.tools.redaction import redacted
 from agentflow.tools.sandbox.limits import SandboxError
 
+OUTAGES = {"cut", "rate_limit", "server_error", "timeout", "unreachable"}
+"""Codes of a ModelError whose server does not do its work for now."""
+
 
 @dataclass(frozen=True)
 class Item:
@@ -107,7 +110,7 @@ class ItemRunner:
         trace, again = await self._run(item), 0
         while trace.failure:
             again += 1
-            outage = isinstance(trace.failure, SandboxError) or getattr(trace.failure, "is_outage", False)
+            outage = isinstance(trace.failure, SandboxError) or getattr(trace.failure, "code", "") in OUTAGES
             if again > max(self.retries, int(outage)):
                 break
             trace = await self._run(item)

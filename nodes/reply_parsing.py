@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from agentflow.graph.models.reply import without_marks
+
 Labels = Mapping[str, Sequence[str]]
 """Maps each canonical label to its accepted spellings, the preferred one first.
 
@@ -43,29 +45,11 @@ _PATH = re.compile(r"(?<![^\s\"'(=])[C-Z]:(?:\\[^\s\\/:*?\"'<>|]++)+")
 
 _SEPARATORS = r"[ \t_‐‑–-]"  # includes typographic hyphens
 _MARKUP = "*_`#>\"' \t"
-_THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_UNFINISHED_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*", re.IGNORECASE | re.DOTALL)
 
 
 def spoken(text: str) -> str:
-    """Return a reply without its reasoning block, with line ends normalised.
-
-    A reply that is a JSON object as a whole has none, whatever its strings hold.
-    """
-    if _is_object(text):
-        return text.strip()
-    reply = _UNFINISHED_THOUGHT.sub("", _THOUGHT.split(text)[-1])
-    return reply.replace("\r\n", "\n").replace("\r", "\n").strip()
-
-
-def _is_object(text: str) -> bool:
-    if not text.lstrip().startswith("{"):
-        return False
-    try:
-        json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    """Return what a reply says, without thoughts and end marks, with line ends normalised."""
+    return without_marks(text).replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
 def unfence(reply: str) -> str:

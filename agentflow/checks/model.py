@@ -17,6 +17,7 @@ from agentflow.graph.context import Context, Module
 from agentflow.graph.models.context_length import fitting
 from agentflow.graph.models.listing import context_lengths, listed, with_sole_model
 from agentflow.graph.models.loading import aload_model, enforced, load_model, reply_of
+from agentflow.graph.models.reply import written
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
@@ -41,7 +42,7 @@ Request = tuple[Module, list[BaseMessage], Callable[[str], str], ReplyForm | Non
 
 async def examine(spec: str, context: Context) -> list[Check]:
     """Check the model of `spec` by using it as every module of `context`, and then its server."""
-    offered, endpoint = await asyncio.to_thread(_offered, spec)
+    offered, endpoint, lengths = await asyncio.to_thread(_offered, spec)
     if offered[1] == "no":
         return [offered]
     start = time.perf_counter()
@@ -54,34 +55,39 @@ async def examine(spec: str, context: Context) -> list[Check]:
     checks = [offered, *(check for check, _ in trials), speed]
     if endpoint is None:
         return checks
-    length = (await asyncio.to_thread(context_lengths, endpoint)).get(endpoint.model)
     prompt = max((one["input_tokens"] for one in usage), default=0)
     cold, warm = [await asyncio.to_thread(_sampled, endpoint, temperature) for temperature in TEMPERATURES]
-    known = [_context_length(length, prompt, context), _logprobs(cold, warm), _token_ids(cold)]
+    known = [_context_length(lengths.get(endpoint.model), prompt, context), _logprobs(cold, warm), _token_ids(cold)]
     return [*checks, *known, await _structured(context)]
 
 
-def _offered(spec: str) -> tuple[Check, Endpoint | None]:
-    """Check that the server of `spec` answers and offers its model. A model of another provider is only loaded."""
+def _offered(spec: str) -> tuple[Check, Endpoint | None, dict[str, int | None]]:
+    """Check that the server of `spec` answers, and return the context lengths of the models that it lists.
+
+    A list may be incomplete, or absent: whether the model can be used, only a request shows. A model of another
+    provider is loaded.
+    """
     try:
         parsed = parse(spec)
         if parsed.provider not in PROVIDERS:
             load_model(spec)
-            return (spec, "ok", "loads"), None
+            return (spec, "ok", "loads"), None, {}
         endpoint = endpoint_of(parsed)
-        offered = list(context_lengths(endpoint))
         endpoint = endpoint if endpoint.model else with_sole_model(endpoint)
+        lengths = context_lengths(endpoint)
     except ModelError as error:
-        return (spec, "no", str(error)), None
-    except httpx.HTTPStatusError as error:
-        remedy = f"set {endpoint.key_variable}" if error.response.status_code in (401, 403) else "is the URL right?"
-        return (spec, "no", f"{endpoint.base_url}/models answers with {error.response.status_code}; {remedy}"), None
+        return (spec, "no", str(error)), None, {}
     except (httpx.HTTPError, ValueError) as error:
-        problem = endpoint.without_key(one_line(str(error)))
-        return (spec, "no", f"{endpoint.base_url}/models lists no models ({problem}); is the server running?"), None
-    if endpoint.model not in offered:
-        return (spec, "no", f"there is no model '{endpoint.model}'; {listed(offered)}"), None
-    return (spec, "ok", f"{endpoint.base_url} answers; {listed(offered)}"), endpoint
+        says = f"{endpoint.base_url}/models lists no models ({endpoint.without_key(one_line(str(error)))})"
+        if isinstance(error, httpx.TransportError):
+            return (spec, "no", f"{says}; is the server running?"), None, {}
+        return (spec, "-", says), endpoint, {}
+    known = "" if endpoint.model in lengths else f", and not '{endpoint.model}'"
+    return (
+        (spec, "-" if known else "ok", f"{endpoint.base_url} answers; {listed(list(lengths))}{known}"),
+        endpoint,
+        lengths,
+    )
 
 
 def _requests(context: Context) -> list[Request]:
@@ -122,7 +128,7 @@ async def _trial(context: Context, request: Request) -> tuple[Check, AIMessage |
         async with asyncio.timeout(SECONDS):
             model = await aload_model(context.model_of(module), context.sampling_of(module))
             reply = await reply_of(model, conversation)
-            text, cut_off = str(reply.text), reply.response_metadata.get("finish_reason") == "length"
+            text, cut_off = written(reply), reply.response_metadata.get("finish_reason") == "length"
             if not (problem := problem_of(text)):
                 note = "cut off; raise max_tokens: " if cut_off else ""
                 return (module, "ok", f"readable: {note}{cut(one_line(text), 100)}"), reply

@@ -43,6 +43,9 @@ RETRIES = 2
 OVERLOADED = (503, 529)
 """Statuses that are a rate limit if the server names a time to wait, else a failure."""
 
+CUT = "agentflow_cut"
+"""Field of an event of ours, which follows those of a stream that has ended without [DONE]."""
+
 MOST = 512
 """Maximum number of concurrent connections of an event loop, which leaves files for others. Further requests wait."""
 
@@ -191,6 +194,8 @@ class _Body(httpx.AsyncByteStream):
         with openai_errors(self._response.url):
             async for part in self._response.content.iter_any():
                 yield part
+        # Of a stream that is complete, the SDK reads no more than its [DONE].
+        yield f'\n\ndata: {{"choices": [], "{CUT}": true}}\n\n'.encode()
 
     async def aclose(self) -> None:
         self._response.release()

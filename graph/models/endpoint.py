@@ -12,7 +12,8 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +21,7 @@ import httpx
 import openai
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import _handle_openai_api_error, _handle_openai_bad_request
@@ -28,7 +29,7 @@ from pydantic import PrivateAttr
 from pydantic_core import from_json
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models.connections import RETRIES, PooledClient, as_httpx, connections
+from agentflow.graph.models.connections import CUT, RETRIES, PooledClient, as_httpx, connections
 from agentflow.graph.models.errors import StreamCutError, explain
 from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.borders import unbordered
@@ -135,19 +136,56 @@ class EndpointModel(ChatOpenAI):
             refused: Any = await as_httpx(response, httpx.Request("POST", url))
             raise self.root_async_client._make_status_error_from_response(refused)
         content = await response.read()
-        try:
+        with suppress(ValueError):
             return from_json(content)
-        except ValueError:
+        try:  # half a pair of surrogates, which is no text
+            found = json.loads(content)
+        except (ValueError, RecursionError):
             return content.decode(errors="replace")
+        return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
 
-    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+    def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
+        result = super()._create_chat_result(response, generation_info)
+        if isinstance(response, dict):
+            for generation, choice in zip(result.generations, response["choices"], strict=True):
+                _keep_thought(generation.message, choice["message"])
+        return result
+
+    def _convert_chunk_to_generation_chunk(
+        self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
+    ) -> ChatGenerationChunk | None:
+        found = super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
+        if found and (choices := chunk.get("choices")):
+            _keep_thought(found.message, choices[0]["delta"])
+            found.message.content = str(found.message.content).encode("utf-8", "replace").decode()
+        if found and CUT in chunk:
+            found.generation_info = {CUT: True}
+        return found
+
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
         started = finished = False
-        async for chunk in super()._astream(*args, **kwargs):
-            started = True
-            finished = finished or bool((chunk.generation_info or {}).get("finish_reason"))
-            yield chunk
-        if started and not finished:
-            raise StreamCutError("the stream ended before the reply did")
+        async for chunk in super()._astream(messages, *args, **kwargs):
+            info = chunk.generation_info or {}
+            finished = finished or bool(info.get("finish_reason"))
+            if CUT not in info:
+                started = True
+                yield chunk
+            elif started and not finished:
+                raise StreamCutError("the stream ended before the reply did")
+        if not started:  # the server does not stream: its whole reply, or the error that stands in its place
+            generation = (await self._agenerate(messages, *args, **kwargs, stream=False)).generations[0]
+            whole = AIMessageChunk(**generation.message.model_dump(exclude={"type"}))
+            yield ChatGenerationChunk(message=whole, generation_info=generation.generation_info)
+
+
+def _keep_thought(message: BaseMessage, sent: Mapping[str, Any]) -> None:
+    """Keep what ChatOpenAI drops of a message, or of a part of one."""
+    if thought := sent.get("reasoning_content") or sent.get("reasoning"):
+        message.additional_kwargs["reasoning_content"] = thought
+    if refusal := sent.get("refusal"):
+        message.additional_kwargs["refusal"] = refusal
 
 
 _ROLES: dict[type, str] = {SystemMessage: "system", HumanMessage: "user", AIMessage: "assistant"}

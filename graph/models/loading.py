@@ -9,7 +9,7 @@ are loaded with the first model that needs them.
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -21,6 +21,7 @@ from agentflow.graph.context import Context, Model, Module, Sampling
 from agentflow.graph.models.chat_models import initialised, with_sampling
 from agentflow.graph.models.listing import with_sole_model
 from agentflow.graph.models.providers import installed
+from agentflow.graph.models.reply import CLOSING, MUTE, OPENING, REMEDIES, judged, written
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
@@ -38,6 +39,9 @@ _Key = tuple[Endpoint | ModelSpec, Sampling]
 
 _kept: dict[_Key, BaseChatModel] = {}
 """The `MOST` models that were built last."""
+
+_prompted: set[str] = set()
+"""Models whose prompts open the thought of a reply, as one with a closing mark alone has shown."""
 
 _building = threading.Lock()
 """Held while a model is built, so that concurrent requests for a model build it once."""
@@ -104,8 +108,8 @@ async def aload_model(spec: Model, sampling: Sampling = _UNSET) -> BaseChatModel
 
 
 async def complete(model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig | None = None) -> str:
-    """Return the text of the model's reply. Raises as `reply_of` does."""
-    return str((await reply_of(model, messages, config)).text)
+    """Return what the model's reply says. Raises as `reply_of` does."""
+    return written(await reply_of(model, messages, config))
 
 
 async def reply_of(
@@ -114,11 +118,21 @@ async def reply_of(
     """Return the model's reply to a request with further `fields`.
 
     Raises:
-        ModelError: Any failure of the provider.
+        ModelError: Any failure of the provider, and a reply that says nothing, as `reply.judged` finds.
         TimeoutError, asyncio.CancelledError: The caller's own deadline.
     """
     async with _explained(model):
-        return await model.ainvoke(messages, config, **fields)
+        return _readable(await model.ainvoke(messages, config, **fields))
+
+
+def _readable(reply: AIMessage) -> AIMessage:
+    """Raise ModelError if a reply cannot be read."""
+    if remedy := REMEDIES.get(fate := judged(reply)):
+        model, refusal = reply.response_metadata.get("model_name"), reply.additional_kwargs.get("refusal")
+        sentence = remedy.format(why=f" ({one_line(refusal, 200)})" if refusal else "")
+        name = f"{one_line(model, 100)}: " if model else ""
+        raise ModelError(name + sentence, code="server_error" if fate == "failed" else fate)
+    return reply
 
 
 @asynccontextmanager
@@ -142,27 +156,41 @@ async def ask(context: Context, module: Module, messages: list[BaseMessage], for
     The server enforces `form` as `Context.structured_output` says, if it can; otherwise the reply is free text.
     """
     model, config = await aload_model(context.model_of(module), context.sampling_of(module)), called_by(module)
-    mode = context.structured_output if form else "off"
+    mode, failure = context.structured_output if form else "off", None
     if form and mode == "always" and (reply := await enforced(model, messages, form, config)):
-        return str(reply.text)
-    text = await complete(model, messages, config)
+        return written(reply)
+    try:
+        reply = await reply_of(model, messages, config)
+        text = written(reply)
+        if CLOSING.search(reply.text) and not OPENING.match(reply.text):
+            _prompted.add(context.model_name_of(module))
+    except ModelError as error:
+        if mode == "off" or error.code not in MUTE:
+            raise
+        text, failure = "", error
     if form and mode == "auto" and not form.readable(text):
-        try:
-            reply = await enforced(model, messages, form, config)
-        except ModelError as error:
-            if error.code != "timeout":
-                raise
-            return text  # late, but not lost
-        return str(reply.text) if reply else text
+        with suppress(ModelError):  # the free reply has been paid for
+            if reply := await enforced(model, messages, form, config):
+                return written(reply)
+    if failure:
+        raise failure
     return text
 
 
 async def stream_text(context: Context, module: Module, messages: list[BaseMessage]) -> AsyncIterator[str]:
     """Yield the reply of the run's model for `module` as it is written. Raises as `reply_of` does."""
-    model = await aload_model(context.model_of(module), context.sampling_of(module))
+    model, chunks = await aload_model(context.model_of(module), context.sampling_of(module)), []
+    held, hidden = "", context.model_name_of(module) in _prompted
     async with _explained(model):
         async for chunk in model.astream(messages, called_by(module)):
-            yield str(chunk.text)
+            chunks.append(chunk)
+            held += chunk.text
+            if not (hidden := hidden and not CLOSING.search(held, max(0, len(held) - len(chunk.text) - 100))):
+                yield held
+                held = ""
+    yield held
+    if chunks:
+        _readable(chunks[0] + chunks[1:])
 
 
 async def enforced(
@@ -181,11 +209,13 @@ async def enforced(
         try:
             reply = await reply_of(model, messages, config, extra_body=fields)
         except ModelError as error:
+            if error.code in MUTE:
+                return None
             if error.code not in ("bad_request", "bad_setting", "server_error"):
                 raise
             unsupported.add(way)
             continue
-        if form.readable(str(reply.text)):
+        if form.readable(written(reply)):
             return reply
         if reply.response_metadata.get("finish_reason") == "length":
             return None

@@ -19,9 +19,6 @@ from agentflow.tools.coded_error import Cause, CodedError
 from agentflow.tools.redaction import remember
 from agentflow.tools.untrusted_text import one_line
 
-OUTAGES = frozenset({"cut", "rate_limit", "server_error", "timeout", "unreachable"})
-"""Codes of servers that do not do their work for now."""
-
 
 class ModelError(CodedError, RuntimeError):
     """A model that is unavailable or did not answer; `str()` is one line with the cause and the remedy.
@@ -40,11 +37,6 @@ class ModelError(CodedError, RuntimeError):
     def __init__(self, message: str, *, code: str = "", configuration: bool = False) -> None:
         super().__init__(" ".join(message.split()), code=code)
         self.configuration = configuration
-
-    @property
-    def is_outage(self) -> bool:
-        """Return whether the same call may succeed at another time."""
-        return self.code in OUTAGES
 
 
 @dataclass(frozen=True)

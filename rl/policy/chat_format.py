@@ -18,13 +18,12 @@ from typing import Any
 from langchain_core.messages import ToolCall
 from langchain_core.messages.tool import tool_call
 
+from agentflow.graph.models.reply import CLOSING, OPENING
 from agentflow.rl.policy.borders import Tokenizer, sanitized, sanitized_tools
 from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, TokenReply, ToolParser, digest
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
-
-THINKING_ENDS = "</think>"
 
 
 class ChatFormat:
@@ -42,7 +41,7 @@ class ChatFormat:
         self.tokenizer, self._options = tokenizer, dict(options or {})
         self._parser = parser
         self._mark = secrets.token_hex(8)
-        self._thinks = THINKING_ENDS in str(tokenizer.chat_template)
+        self._thinks = CLOSING.search(str(tokenizer.chat_template)) is not None
         self._special = frozenset(tokenizer.all_special_ids)
         self._encode = lru_cache(maxsize=KEPT_SEGMENTS)(self._encoded)
 
@@ -99,9 +98,10 @@ class ChatFormat:
         text = self.tokenizer.decode(ids, skip_special_tokens=not request.tools)
         cuts = [cut for cut in map(text.find, request.sampling.stop or ()) if cut >= 0]
         text, reasoning = text[: min(cuts, default=len(text))], ""
-        if self._thinks and THINKING_ENDS in text:
-            reasoning, _, text = text.partition(THINKING_ENDS)
-            reasoning, text = reasoning.removeprefix("<think>").strip("\n"), text.lstrip("\n")
+        if self._thinks and (closed := CLOSING.search(text)):
+            opened = OPENING.match(text)
+            reasoning = text[opened.end() if opened else 0 : closed.start()].strip("\n")
+            text = text[closed.end() :].lstrip("\n")
         found = await self.parser.parse(text, request.tools) if request.tools else (text, [])
         content, calls = found or (text, [])
         parsed = [_call(one.name, one.arguments, f"{name} {number}") for number, one in enumerate(calls)]

@@ -7,12 +7,14 @@ does (`agentflow.rl.rollout.packing`); turns that do not pack are computed again
 """
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
+from agentflow.graph.models.reply import THOUGHTS
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes.planner import describe_tools, messages
 from agentflow.rl.policy.borders import Tokenizer
@@ -102,7 +104,7 @@ def certify(tokenizer: Tokenizer) -> Certificate:
         plain=_packed(tokenizer, ""),
         thinking=_packed(tokenizer, THOUGHT),
         ends_itself=tokenizer.eos_token_id in ending[-3:],
-        opens_thinking=opening.rstrip().endswith("<think>"),
+        opens_thinking=any(re.search(rf"{opens}\s*\Z", opening, re.IGNORECASE) for opens, _ in THOUGHTS),
     )
 
 

@@ -13,8 +13,8 @@ _UNITS = {"ms": 0.001, "mil": 0.001, "h": 3600.0, "m": 60.0, "s": 1.0}
 _PART = r"(\d{1,9}(?:\.\d{1,9})?)\s?(ms|mil|h|m|s)(?:liseconds?|ours?|in(?:ute)?s?|ec(?:ond)?s?)?(?![a-z])"
 _DURATION = re.compile(_PART, re.IGNORECASE)
 _SAID = re.compile(
-    r"retry[ _-]?after[\"']?\s?[:=]?\s?[\"']?(?P<number>\d{1,9}(?:\.\d{1,9})?)[\"']?\s?(?![\w.])"
-    rf"|(?:retry|try again|wait|reset)\D{{0,30}}(?P<duration>(?:{_PART}[ ,]?)+)",
+    r"retry[ _-]?after[\"']?\s?[:=]?\s?[\"']?(\d{1,9}(?:\.\d{1,9})?)[\"']?\s?(?![\w.])"
+    rf"|(?:retry|try again|wait|reset)\D{{0,30}}((?:{_PART}[ ,]?)+)",
     re.IGNORECASE,
 )
 """What bodies say: "try again in 2.31s", "retry_after": 5, "retryDelay": "17s"."""
@@ -24,37 +24,32 @@ def asked_to_wait(headers: Mapping[str, str], body: str = "") -> float | None:
     """Return the seconds that a refusal asks to wait, None if it says nothing: as a number, a date or a duration in a
     header, in the body, or as the time at which a rate limit resets.
     """
-    known = {name.lower(): value for name, value in headers.items()}
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if (seconds := _seconds(known.get(name, ""), unit)) is not None:
-            return seconds
-    if (date := _date(known.get("retry-after", ""))) is not None:
-        return max(0.0, date - (_date(known.get("date", "")) or time.time()))
-    if said := _SAID.search(body[:READ]):
-        return _seconds(said["number"] or said["duration"])
-    resets = (_seconds(value) for name, value in known.items() if "ratelimit" in name and "reset" in name)
-    return min((seconds for seconds in resets if seconds is not None), default=None)
+    known, said = {name.lower(): value for name, value in headers.items()}, _SAID.search(body[:READ])
+    resets = [value for name, value in known.items() if "ratelimit" in name and "reset" in name]
+    asked = (f"{known.get('retry-after-ms')}ms", known.get("retry-after", ""), (said[1] or said[2]) if said else "")
+    named = (_seconds(text, known.get("date", "")) for text in asked)
+    until = (_seconds(text, "") for text in resets)
+    first = next((seconds for seconds in named if seconds is not None), None)
+    return min((seconds for seconds in until if seconds is not None), default=None) if first is None else first
 
 
-def _seconds(text: str, unit: float = 1.0) -> float | None:
-    """Return a duration such as "20", "1.5s" or "6m0s", or the time until a moment in seconds or milliseconds of Unix.
-
-    A number without a unit counts `unit` seconds.
+def _seconds(text: str, date: str) -> float | None:
+    """Return a duration ("20", "1.5s", "6m0s"), or the time from `date`, or from now, until a moment: an HTTP date, or
+    seconds or milliseconds of Unix.
     """
     try:
         number = float(text)
     except ValueError:
         parts = _DURATION.findall(text)
-        return sum(float(count) * _UNITS[of.lower()] for count, of in parts) if parts else None
-    if not 0 <= number < float("inf"):
-        return None
+        moment = None if parts else _moment(text)
+        from_now = None if moment is None else max(0.0, moment - (_moment(date) or time.time()))
+        return sum(float(count) * _UNITS[unit.lower()] for count, unit in parts) if parts else from_now
     if number > 1e9:
-        return max(0.0, (number / 1000 if number > 1e12 else number) - time.time())
-    return number * unit
+        number = max(0.0, number / (1000 if number > 1e12 else 1) - time.time())
+    return number if 0 <= number < float("inf") else None
 
 
-def _date(text: str) -> float | None:
-    """Return the moment that an HTTP date names."""
+def _moment(text: str) -> float | None:
     try:
         found = parsedate_to_datetime(text)
         return found.replace(tzinfo=found.tzinfo or UTC).timestamp()

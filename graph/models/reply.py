@@ -1,0 +1,99 @@
+"""What a model's reply is, judged once, before any node reads it.
+
+Models and servers differ in what they send beside what is said: thoughts, in a field or between the marks of the
+model's family; the mark that ends a message; a refusal; a filter's reason. The tables here know them for all readers.
+"""
+
+import json
+import re
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage
+
+Fate = Literal["spoken", "empty", "thought", "cut_off", "refused", "filtered", "failed"]
+
+REMEDIES: dict[Fate, str] = {
+    "thought": "the reply is a thought and nothing else; serve the model with the reasoning parser of its family and "
+    "with thinking on, or with neither",
+    "cut_off": "the reply reached its longest length before it said anything; raise max_tokens, or turn thinking off",
+    "refused": "the model refused to reply{why}; ask otherwise, or choose another model",
+    "filtered": "the provider's content filter held the reply back; ask otherwise, or choose another model",
+    "failed": "the server failed while replying; try again, or look at the server's log",
+}
+"""The sentence about each reply that cannot be read. An empty one can: it is the model's."""
+
+MUTE = ("thought", "cut_off")
+"""Replies in place of which an enforced form may be had."""
+
+_REASONS: dict[str, Fate] = {
+    **dict.fromkeys(("content_filter", "content_filtered", "safety", "blocklist", "prohibited_content"), "filtered"),
+    **dict.fromkeys(("length", "max_tokens"), "cut_off"),
+    "refusal": "refused",
+}
+
+THOUGHTS = (
+    (r"<think(?:ing)?>", r"</think(?:ing)?>"),  # Qwen, DeepSeek, GLM and most others
+    (r"<(?:thought|seed:think|longcat_think)>", r"</(?:thought|seed:think|longcat_think)>"),
+    (r"\[THINK\]", r"\[/THINK\]"),  # Mistral
+    (r"(?:<\|start\|>assistant)?<\|channel\|>analysis", r"<\|channel\|>(?:final|commentary)[^\n]{0,80}?<\|message\|>"),
+    (r"(?!)", r"assistantfinal"),  # gpt-oss too, without its special tokens
+    (r"<\|channel>thought", r"<channel\|>"),  # Gemma
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    (r"◁think▷", r"◁/think▷"),  # Kimi
+)
+"""Patterns of the marks before and after a thought, by family. A chat template may write the first in the prompt."""
+
+OPENING = re.compile(rf"\s*(?:{'|'.join(opens for opens, _ in THOUGHTS)})", re.IGNORECASE)
+CLOSING = re.compile("|".join(closes for _, closes in THOUGHTS), re.IGNORECASE)
+
+_END = (
+    r"(?:<[|｜](?:im_end|end(?:[_▁]?of[_▁]?\w{1,16}|_response)?|eo[mts](?:_id)?|return|call|user|observation)[|｜]>"
+    r"|</s>|<eos>|<end_of_turn>|<turn\|>|\[\|endofturn\|\])"
+)
+# A mark after a colon is what was asked for. After its own, a model that nobody stops speaks for the others.
+_ENDED = re.compile(
+    rf"(?<=[^\s:])\s*{_END}\s*(?:\Z|(?:<[|｜]\w|<start_of_turn>|<\|turn>|<s>|\[INST\]).*)", re.DOTALL | re.IGNORECASE
+)
+
+
+def without_marks(text: str) -> str:
+    """Return a reply without its thoughts and end marks. One without any, or that is a JSON object, stays as it is."""
+    start = max((match.end() for match in CLOSING.finditer(text)), default=0)
+    said = "" if OPENING.match(text, start) else _ENDED.sub("", text[start:])
+    return text if said != text and _is_object(text) else said
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def written(reply: "AIMessage") -> str:
+    """Return the text of a reply for the node that asked: what it says, or the calls that the server has read in it.
+
+    A reply with token ids stays as it is, since a policy's plans stand in its later prompts to the letter.
+    """
+    text = str(reply.text)
+    if reply.tool_calls and not text.strip():
+        calls = ({"name": call["name"], "arguments": call["args"]} for call in reply.tool_calls)
+        return "\n".join(json.dumps(call, ensure_ascii=False, default=str) for call in calls)
+    return text if "token_ids" in reply.response_metadata else without_marks(text)
+
+
+def judged(reply: "AIMessage") -> Fate:
+    """Return what a reply is."""
+    found, extra = reply.response_metadata, reply.additional_kwargs
+    reason = str(found.get("finish_reason") or found.get("stop_reason") or found.get("stopReason")).lower()
+    if reason == "error":
+        return "failed"
+    if written(reply).strip():
+        return "spoken"
+    if extra.get("refusal"):
+        return "refused"
+    if "token_ids" in found:
+        return "empty"  # a policy learns from it, whatever the reason
+    return _REASONS.get(reason) or ("thought" if extra.get("reasoning_content") or reply.text.strip() else "empty")
