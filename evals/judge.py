@@ -24,6 +24,7 @@ from agentflow.graph.models.loading import aload_model, complete
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.trace import append
 from agentflow.nodes.reply_parsing import bare, read_labels
+from agentflow.tools.json_codec import model_from_json
 from agentflow.tools.redaction import ending
 
 PROMPT = """\
@@ -92,7 +93,7 @@ class Judge:
         self._calls = asyncio.Semaphore(CALLS)
         for line in cache.read_bytes().splitlines() if cache and cache.exists() else ():
             try:
-                kept = _Kept.model_validate_json(line)
+                kept = model_from_json(_Kept, line)
             except ValidationError:
                 continue  # incomplete because the process was killed; the judge is asked again
             self._replies[kept.key] = kept.reply

@@ -27,6 +27,7 @@ from agentflow.graph.run.recorder import calls_file, calls_line, hash_of
 from agentflow.graph.run.trace import append_line, to_line
 from agentflow.tools import file_lock
 from agentflow.tools.coded_error import CodedError
+from agentflow.tools.json_codec import model_from_json, read_regular
 from agentflow.tools.redaction import redacted_data
 
 TRACES = "traces.jsonl"
@@ -134,7 +135,7 @@ def store_scores(folder: Path, records: Sequence[Record], settings: Mapping[str,
             lock(file, folder)
             drop_torn_line(file)
             file.seek(0)
-            first = {Record.model_validate_json(line).key: hash_of(line) for line in file}
+            first = {model_from_json(Record, line).key: hash_of(line) for line in file}
             lines = {first[record.key].encode(): to_line(record).encode() + b"\n" for record in records}
             file.writelines(lines.values())
         write_settings(folder, _settings(folder).model_copy(update=settings))
@@ -153,7 +154,7 @@ def digest(folder: Path) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise ResultsError(
             f"{path} cannot be read ({error.strerror}); name an evaluation's folder", code="unreadable"
@@ -202,7 +203,7 @@ def lines_of(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
     *lines, _torn = _content(path).split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
-            yield kind.model_validate_json(line)
+            yield model_from_json(kind, line)
         except ValidationError as error:
             reason = f"{path}, line {number} is not {what}; mend it, or choose another folder"
             raise ResultsError(reason, code="bad_line") from error

@@ -1,12 +1,12 @@
 """The run folder of an evaluation, a training or a search for prompts. Its settings.json has the kind of the run."""
 
-import json
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentflow.tools.coded_error import CodedError
+from agentflow.tools.json_codec import from_json, model_from_json, read_regular
 
 SETTINGS = "settings.json"
 RULINGS = "rulings.jsonl"
@@ -34,7 +34,7 @@ Settings = TypeVar("Settings", bound=RunSettings)
 def kind_of(content: bytes) -> str:
     """Return the kind that a settings.json names; empty if it names none, as in files of earlier versions."""
     try:
-        found = json.loads(content)
+        found = from_json(content)
     except ValueError:
         return ""
     return str(found.get("kind", "")) if isinstance(found, dict) else ""
@@ -44,7 +44,7 @@ def read_settings(folder: Path, model: type[Settings]) -> Settings:
     """Load the settings of a run. Raises RunFolderError."""
     wanted = model.model_fields["kind"].default
     try:
-        content = (folder / SETTINGS).read_bytes()
+        content = read_regular(folder / SETTINGS)
     except OSError as error:
         raise RunFolderError(
             f"{folder} holds no {wanted}: {SETTINGS} cannot be read ({error.strerror})", code="unreadable"
@@ -58,7 +58,7 @@ def read_settings(folder: Path, model: type[Settings]) -> Settings:
         )
     try:
         if kind:
-            return model.model_validate_json(content)
+            return model_from_json(model, content)
     except ValidationError:
         pass
     raise RunFolderError(other_version(folder), code="other_version")

@@ -9,13 +9,14 @@ are deserialised as objects, regardless of LANGGRAPH_STRICT_MSGPACK. Other value
 that they were blocked.
 """
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -60,14 +61,24 @@ class StateSerializer(JsonPlusSerializer):
         super().__init__(allowed_msgpack_modules=[*STATE_TYPES, *types])
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value. Raises CheckpointError for JSON, which this package never writes and which can name
-        constructors.
+        """Return the value. Raises CheckpointError for damaged data, and for JSON, which this package never writes and
+        which can name constructors.
         """
         if data[0] == "json":
             raise CheckpointError(
                 "a checkpoint holds objects written as JSON, which this version does not read", code="json_object"
             )
-        return super().loads_typed(data)
+        with _damage():
+            return super().loads_typed(data)
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise CheckpointError for what a parser of stored data raises."""
+    try:
+        yield
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"a checkpoint is damaged ({bounded_line(str(error), 200)})", code="damaged") from error
 
 
 @asynccontextmanager
@@ -109,10 +120,18 @@ async def _sqlite(name: str, serializer: StateSerializer) -> AsyncIterator[BaseC
         raise CheckpointError(
             f"keeping runs in SQLite needs {error.name}; {_INSTALL}", configuration=True, code="missing_package"
         ) from error
+
+    class Saver(AsyncSqliteSaver):
+        """Also raises CheckpointError for metadata, which it parses as JSON."""
+
+        async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+            with _damage():
+                return await super().aget_tuple(config)
+
     path = _writable(name)
     try:
         async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
-            saver = AsyncSqliteSaver(connection, serde=serializer)
+            saver = Saver(connection, serde=serializer)
             await saver.setup()
             yield saver
     except sqlite3.Error as error:

@@ -157,10 +157,10 @@ class _Postgres:
 
 def _store(agent: Agent) -> _Sqlite | _Postgres:
     saver = agent.checkpointer
-    kind = type(saver).__name__ if isinstance(saver, BaseCheckpointSaver) else ""
-    if kind == "AsyncSqliteSaver":
+    kinds = [kind.__name__ for kind in type(saver).__mro__] if isinstance(saver, BaseCheckpointSaver) else []
+    if "AsyncSqliteSaver" in kinds:
         return _Sqlite(saver)
-    if kind == "AsyncPostgresSaver":
+    if "AsyncPostgresSaver" in kinds:
         return _Postgres(saver)
     raise CheckpointError(
         "threads are kept in SQLite or PostgreSQL; memory forgets them with the process", code="not_kept"

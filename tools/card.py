@@ -17,6 +17,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
+from agentflow.tools.json_codec import from_json
 from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -121,7 +122,7 @@ def _can_be_shown(example: object) -> bool:
 
 def _object(text: str) -> object:
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError:
         return None
 

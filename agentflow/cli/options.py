@@ -4,7 +4,6 @@ A new option of every run is a field of `RunOptions` that `RunOptions.fields` na
 """
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.cli.option_groups import OptionGroup
 from agentflow.console.terminal import console
+from agentflow.tools.json_codec import from_json
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -196,7 +196,7 @@ def _replaced(whole: Any, path: Sequence[str], value: Any) -> Any:
 def _value(text: str) -> Any:
     """Return the value of JSON, or the text itself."""
     try:
-        return json.loads(text)
+        return from_json(text)
     except ValueError:
         return text
 
@@ -204,7 +204,7 @@ def _value(text: str) -> Any:
 def _fields_of(file: Path) -> dict[str, Any]:
     """Return the fields of a file of settings; ends the command if it cannot be read."""
     try:
-        found = json.loads(file.read_bytes())
+        found = from_json(file.read_bytes())
     except OSError as error:
         fail(f"--context {file} cannot be read ({error.strerror}); write KEY=VALUE, or name a JSON file", MISUSED)
     except ValueError as error:

@@ -1,7 +1,6 @@
 """`agentflow tools` and `agentflow tools test`: list the tools, and try them."""
 
 import asyncio
-import json
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +9,7 @@ from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, Corpus, Model, Tools, names_in, validated
 from agentflow.console.checks import print_checks, print_trials, unusable
 from agentflow.console.terminal import console, print_json
+from agentflow.tools.json_codec import from_json
 
 app = typer.Typer(cls=CommandGroup)
 
@@ -94,7 +94,7 @@ def try_tools(
 def _call(text: str) -> tuple[str, dict[str, Any]]:
     name, _, arguments = text.partition("=")
     try:
-        found = json.loads(arguments)
+        found = from_json(arguments)
     except ValueError:
         found = None
     if not isinstance(found, dict):

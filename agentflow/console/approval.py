@@ -1,6 +1,5 @@
 """Approval of a tool call at the terminal."""
 
-import json
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -8,6 +7,7 @@ from rich.text import Text
 
 from agentflow.console.reading import interruptible
 from agentflow.console.runs import call_text
+from agentflow.tools.json_codec import from_json
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _edited(out: Console) -> object:
     """Read arguments from the terminal; None if the input is not JSON."""
     text = _line(out, "arguments, as JSON on one line: ")
     try:
-        return json.loads(text or "")
+        return from_json(text or "")
     except ValueError as error:
         out.print(f"this is not JSON ({error})")
         return None

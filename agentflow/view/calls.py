@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from agentflow.evals.results_store import TRACE_OF_CALLS
 from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of
+from agentflow.tools.json_codec import model_from_json
 from agentflow.view.lines import Place, Tail
 
 
@@ -22,7 +23,7 @@ class CallsFile:
         self._refresh()
         try:
             content = self._places[hash_of(line).encode()].read()
-            return RunCalls.model_validate_json(content).model_dump(mode="json")
+            return model_from_json(RunCalls, content).model_dump(mode="json")
         except (KeyError, OSError, ValidationError):
             return None
 

@@ -17,6 +17,7 @@ from agentflow.graph.run.trace import Trace, TraceTurn
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
 from agentflow.rl.rollout.rollout import RolloutTrace
+from agentflow.tools.json_codec import model_from_json
 from agentflow.view.live_status import Running
 from agentflow.view.query import cells
 from agentflow.view.rows import Row
@@ -40,14 +41,14 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
             flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
             found = scored(record, source.settings, source.max_turns(row), flags)
         elif isinstance(source, Training):
-            rollout = RolloutTrace.model_validate_json(line)
+            rollout = model_from_json(RolloutTrace, line)
             found = {
                 "status": str(rollout.outcome),
                 "split": rollout.split,
                 **texts_of(rollout, source.max_turns(row)),
             }
         else:
-            found = texts_of(Trace.model_validate_json(line), source.max_turns(row))
+            found = texts_of(model_from_json(Trace, line), source.max_turns(row))
     except (OSError, ValidationError) as error:
         raise Gone(f"the trace {name} of {source.name} is not there any more") from error
     calls = source.calls.of(line) if isinstance(source, TraceFile) else None

@@ -10,6 +10,7 @@ from agentflow.graph.run.live_status import SUFFIX, RunStart
 from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceTurn
+from agentflow.tools.json_codec import model_from_json
 from agentflow.view.lines import Place, Tail
 from agentflow.view.rows import Row, trace_cells
 from agentflow.view.sources import Source
@@ -42,7 +43,7 @@ class Running(Source):
     def _take(self, line: bytes) -> bool:
         for kind in (Started, TraceTurn, RunStart):
             try:
-                found = kind.model_validate_json(line)
+                found = model_from_json(kind, line)
             except ValidationError:
                 continue
             if isinstance(found, Started):

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from agentflow.evals.record import Record
 from agentflow.graph.run.trace import Trace
 from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
+from agentflow.tools.json_codec import model_from_json
 from agentflow.view.lines import Place
 
 SHORT = 240
@@ -62,7 +63,7 @@ def record_row(record: Record, place: Place) -> Row:
 
 def of_rollout(line: bytes, place: Place) -> Row:
     """Return the row of a line of a training. Raises ValidationError."""
-    record = RolloutTrace.model_validate_json(line)
+    record = model_from_json(RolloutTrace, line)
     rewarded = record.outcome == RolloutStatus.OK
     sampled = sum(call.sampled_tokens for call in record.calls)
     advantages = tuple(call.advantage for call in record.calls if call.advantage is not None)
@@ -84,7 +85,7 @@ def of_rollout(line: bytes, place: Place) -> Row:
 
 def of_trace(line: bytes, place: Place) -> Row:
     """Return the row of a line of `agentflow solve --trace`. Raises ValidationError."""
-    trace = Trace.model_validate_json(line)
+    trace = model_from_json(Trace, line)
     return Row(place, (), trace.task.question, str(trace.status), **trace_cells(trace))
 
 

@@ -5,7 +5,7 @@ library and works on every file system, also for files that another machine writ
 takes milliseconds.
 """
 
-import json
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentflow.evals.run_folder import RULINGS, SETTINGS, kind_of
+from agentflow.tools.json_codec import from_json
+from agentflow.tools.untrusted_text import one_line
 from agentflow.view.lines import open_file, read_file
 from agentflow.view.live_status import SUFFIX, Running
 from agentflow.view.sources import LARGEST_SETTINGS, Evaluation, Source, TraceFile, Training
+
+_log = logging.getLogger(__name__)
 
 DEEPEST, MOST = 6, 2000
 """Depth of the folders that are searched, and most sources."""
@@ -50,6 +54,7 @@ class RunIndex:
         self._rejected: dict[Path, tuple[int, int]] = {}
         self._kinds: dict[Path, tuple[tuple[int, int], type[Source] | None]] = {}
         self._live: set[str] = set()
+        self._failed: set[str] = set()
 
     def refresh(self) -> bool:
         """Look for new sources and lines. Return whether more can be read at once."""
@@ -60,13 +65,22 @@ class RunIndex:
         changed, more = self._find(), False
         for source in list(self.sources.values()):
             with self.lock:
-                own, rest = source.refresh()
+                own, rest = self._refreshed(source)
             changed, more = changed or own, more or rest
         live = {source.id for source in self.sources.values() if source.live}
         changed, self._live = changed or live != self._live, live
         first, self.complete = not self.complete and not more, self.complete or not more
         self.version += changed or first
         return more
+
+    def _refreshed(self, source: Source) -> tuple[bool, bool]:
+        try:
+            return source.refresh()
+        except Exception as error:  # one source that cannot be read, whatever is in it, must not hide the others
+            if source.id not in self._failed:
+                _log.warning("%s cannot be read (%s: %s)", source.path, type(error).__name__, one_line(error, 200))
+            self._failed.add(source.id)
+            return False, False
 
     def _find(self) -> bool:
         found: dict[Path, tuple[type[Source], str]] = {}
@@ -149,7 +163,7 @@ def _begins_with_a_trace(path: Path) -> bool:
         lines = os.pread(file.fileno(), 1 << 20, 0).split(b"\n")[:50]
     for line in lines:
         try:
-            found = json.loads(line)
+            found = from_json(line)
         except ValueError:
             continue
         return isinstance(found, dict) and {"task", "status", "turns"} <= found.keys()

@@ -1,7 +1,6 @@
 """Sources of traces: an evaluation, a training, a trace file. Each is read incrementally."""
 
 import hashlib
-import json
 import math
 import re
 import time
@@ -19,6 +18,7 @@ from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
 from agentflow.rl.rollout.tokens import TokenStep, unpacked
 from agentflow.rl.run.training_log import TOKENS, token_file
+from agentflow.tools.json_codec import from_json, model_from_json
 from agentflow.view.calls import CallsFile
 from agentflow.view.lines import Place, Tail, read_file
 from agentflow.view.rows import Reader, Row, of_rollout, of_trace, read, record_row
@@ -176,7 +176,7 @@ class Evaluation(TraceFile):
 
     def record(self, line: bytes) -> Record:
         """Return the record of a line. Raises ValidationError."""
-        return Record.model_validate_json(line)
+        return model_from_json(Record, line)
 
     def _row(self, line: bytes, place: Place) -> Row:
         return record_row(self.record(line), place)
@@ -351,7 +351,7 @@ _LARGEST_TOKENS = 32 << 20
 
 def _evaluation_settings(content: bytes) -> EvaluationSettings | None:
     try:
-        return EvaluationSettings.model_validate_json(content)
+        return model_from_json(EvaluationSettings, content)
     except ValidationError:
         return None
 
@@ -359,7 +359,7 @@ def _evaluation_settings(content: bytes) -> EvaluationSettings | None:
 def _object(line: bytes) -> dict[str, Any] | None:
     """Parse a JSON object; NaN and infinity become None. Return None for anything else."""
     try:
-        found = json.loads(line, parse_constant=lambda _: None, parse_float=_finite)
+        found = from_json(line, parse_constant=lambda _: None, parse_float=_finite)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.tools.json_codec import without_lone_surrogates
 
 _VALUE = re.compile(r"[^\s,]")
 """The start of an element of a JSON list, or the list's end."""
@@ -50,6 +51,7 @@ def _content(path: Path) -> str:
 def _text(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".csv":
         return _csv(text)
+    text = without_lone_surrogates(text)
     return _list(text) if text.lstrip().startswith("[") else _lines(text)
 
 

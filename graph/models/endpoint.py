@@ -13,7 +13,6 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +32,7 @@ from agentflow.graph.models.connections import CUT, RETRIES, PooledClient, as_ht
 from agentflow.graph.models.errors import StreamCutError, explain
 from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.borders import unbordered
+from agentflow.tools.json_codec import without_lone_surrogates
 
 TIMEOUT = httpx.Timeout(300.0, connect=15.0)
 """Seconds between two chunks of a reply, and to connect, which is slow where hundreds of calls begin at once.
@@ -135,14 +135,11 @@ class EndpointModel(ChatOpenAI):
         if not 200 <= response.status < 300:
             refused: Any = await as_httpx(response, httpx.Request("POST", url))
             raise self.root_async_client._make_status_error_from_response(refused)
-        content = await response.read()
-        with suppress(ValueError):
-            return from_json(content)
-        try:  # half a pair of surrogates, which is no text
-            found = json.loads(content)
-        except (ValueError, RecursionError):
-            return content.decode(errors="replace")
-        return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+        text = without_lone_surrogates((await response.read()).decode(errors="replace"))
+        try:
+            return from_json(text)
+        except ValueError:
+            return text
 
     def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
         result = super()._create_chat_result(response, generation_info)

@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.graph.tracing.operation import Operation
+from agentflow.tools.json_codec import to_json
 from agentflow.tools.redaction import redacted_data
 
 SUFFIX = ".calls.jsonl"
@@ -156,7 +157,7 @@ def hash_of(line: bytes) -> str:
 def calls_line(calls: RunCalls, trace: bytes) -> bytes:
     """Return the calls of a trace as a line of ASCII JSON without secrets. `trace` is the line of the trace."""
     found = {"trace": hash_of(trace), **redacted_data(calls.model_dump(exclude_defaults=True))}
-    return json.dumps(found).encode() + b"\n"
+    return to_json(found).encode() + b"\n"
 
 
 def text_of(part: Mapping[str, Any]) -> str:

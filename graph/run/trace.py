@@ -4,7 +4,6 @@ Reports, the viewer and resuming read the same model. Secrets that a server or a
 is written (`agentflow.tools.redaction`).
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -24,6 +23,7 @@ from agentflow.graph.run.recorder import RunCalls, calls_file, calls_line
 from agentflow.graph.run.task import Task
 from agentflow.graph.state import Turn, Verdict
 from agentflow.tools.coded_error import Cause
+from agentflow.tools.json_codec import to_json
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult
 
@@ -181,7 +181,7 @@ class Trace(BaseModel):
 
 def to_line(record: BaseModel) -> str:
     """Serialise `record` as one line of ASCII JSON without secrets; no line break at the end."""
-    return json.dumps(redacted_data(record.model_dump(mode="json")))
+    return to_json(redacted_data(record.model_dump(mode="json")))
 
 
 def append(path: Path, record: BaseModel) -> None:

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentflow.graph.run.trace import append
 from agentflow.rl.policy.chat import IDS, ChatRequest, Generate, TokenReply, digest
+from agentflow.tools.json_codec import model_from_json
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import Run, interposed
 
@@ -130,7 +131,7 @@ class ReplayLogs:
         self._entries: dict[str, list[Entry]] = defaultdict(list)
         for line in path.read_bytes().split(b"\n") if path.exists() else ():
             try:
-                entry = Entry.model_validate_json(line)
+                entry = model_from_json(Entry, line)
             except ValidationError:
                 continue  # torn by a kill; the request is made again
             self._entries[entry.rollout].append(entry)

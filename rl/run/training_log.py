@@ -29,6 +29,7 @@ from agentflow.rl.apps.trainable import Split
 from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.rl.rollout.tokens import TokenStep, packed
 from agentflow.rl.run.alarm import MAX_DRIFT, alarm
+from agentflow.tools.json_codec import from_json, model_from_json
 
 Line = dict[str, Any]
 
@@ -80,7 +81,7 @@ class TrainingLog:
         if not self._metrics.exists():
             return []
         whole = [line for line in self._metrics.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-        return [json.loads(line) for line in whole]
+        return [from_json(line) for line in whole]
 
     def rewind(self, step: int) -> None:
         """Delete the records of steps after `step`."""
@@ -143,7 +144,7 @@ class TrainingLog:
         path, found = self.path_of(step, split), []
         for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
-                found.append(RolloutTrace.model_validate_json(line))
+                found.append(model_from_json(RolloutTrace, line))
             except ValidationError:
                 continue
         return found

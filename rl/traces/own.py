@@ -18,6 +18,7 @@ from agentflow.graph.run.trace import Trace
 from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode
+from agentflow.tools.json_codec import model_from_json
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -61,7 +62,7 @@ def _models(path: Path, model: type[Model], dropped: Dropped) -> Iterator[tuple[
     for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
         place = f"{path.name}, line {number}"
         try:
-            yield place, line, model.model_validate_json(line)
+            yield place, line, model_from_json(model, line)
         except ValidationError:
             dropped[DropReason.OTHER_FORMAT].append(place)
 

@@ -9,7 +9,6 @@ A file's entry has `command`, `args`, `env` and `cwd`, or `url` and `headers`, a
 too. Only a file can pass secrets: "${NAME}" in a value of `env`, `headers`, `args` or `url` is that variable.
 """
 
-import json
 import os
 import re
 import shlex
@@ -22,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, 
 
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.expected import expected
+from agentflow.tools.json_codec import from_json
 from agentflow.tools.untrusted_text import bounded_line
 
 
@@ -116,7 +116,7 @@ class _File(BaseModel):
 def _read(path: Path) -> dict[str, ServerSpec]:
     try:
         text = path.read_text(encoding="utf-8")
-        content: Any = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        content: Any = tomllib.loads(text) if path.suffix == ".toml" else from_json(text)
         entries = _File.model_validate(content).mcpServers
     except OSError as error:
         raise SpecError(f"{path} cannot be read ({error.strerror})", code="unreadable") from error

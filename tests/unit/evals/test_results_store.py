@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,21 @@ def test_a_training_is_not_read_as_an_evaluation_nor_the_other_way(tmp_path: Pat
         read_settings(write_run(tmp_path / "e", [record(0)]), training.TrainingSettings)
     with fails(RunFolderError, "other_kind", "training"):
         read_settings(begin(tmp_path / "t", 3), EvaluationSettings)
+
+
+@pytest.mark.parametrize("name", ["settings.json", "traces.jsonl"])
+def test_a_pipe_in_place_of_a_file_is_an_error_and_no_wait(name: str, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [record(0)])
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(ResultsError) as caught:
+        read(folder)
+    assert caught.value.code == "unreadable"
+
+
+def test_settings_that_are_nested_too_deeply_are_of_another_version(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [record(0)])
+    (folder / "settings.json").write_text('{"a":' * 10_000)
+    with pytest.raises(ResultsError) as caught:
+        read(folder)
+    assert caught.value.code == "other_version"

@@ -56,3 +56,10 @@ def test_only_the_types_of_the_state_come_back() -> None:
     assert serializer.loads_typed(serializer.dumps_typed(plan)) == plan
     assert serializer.loads_typed(serializer.dumps_typed(own)) == own.model_dump()
     assert StateSerializer([Own]).loads_typed(serializer.dumps_typed(own)) == own
+
+
+@pytest.mark.parametrize("data", [b"\x91" * 50_000, b"\xd9"])
+def test_damaged_data_is_an_error_of_the_checkpoints(data: bytes) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        StateSerializer().loads_typed(("msgpack", data))
+    assert caught.value.code == "damaged"

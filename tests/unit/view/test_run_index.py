@@ -16,7 +16,7 @@ from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.groups import groups
 from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
-from agentflow.view.sources import LIVE_SECONDS, Source, Training
+from agentflow.view.sources import LIVE_SECONDS, Source, TraceFile, Training
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, rollout, write_step, write_validation
 
@@ -49,6 +49,29 @@ def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
     append(tmp_path / ".hidden" / "x.jsonl", Trace(**record(1).own_fields))
     found = {source.name: source.kind for source in index(tmp_path).sources.values()}
     assert found == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "traces"}
+
+
+def test_files_that_no_parser_reads_hide_no_others(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", [record(0)])
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "settings.json").write_text('{"a":' * 10_000)
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    found = index(tmp_path)
+    assert found.complete
+    assert [source.name for source in found.sources.values()] == ["run"]
+
+
+def test_a_source_that_fails_is_named_once_and_hides_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_run(tmp_path / "run", [record(0)])
+    append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))
+    monkeypatch.setattr(TraceFile, "refresh", lambda self: 1 / 0)
+    found = index(tmp_path)
+    found.refresh()
+    assert len(caplog.records) == 1
+    assert found.complete
+    assert {source.name for source in found.sources.values()} == {"run", "first.jsonl"}
 
 
 def test_links_do_not_lead_out(tmp_path: Path) -> None:
