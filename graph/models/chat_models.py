@@ -80,7 +80,8 @@ def with_sampling(model: BaseChatModel, sampling: Sampling) -> BaseChatModel:
     fields = {alias: name for name, field in type(model).model_fields.items() for alias in (field.alias, name) if alias}
     for parameter in wanted.keys() - fields.keys():
         _log.warning("%s takes no %s: it is left out", type(model).__name__, parameter)
-    return model.model_copy(update={fields[key]: _plain(value) for key, value in wanted.items() if key in fields})
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in wanted.items()}  # stop
+    return model.model_copy(update={fields[key]: value for key, value in plain.items() if key in fields})
 
 
 def _unknown(spec: ModelSpec) -> ModelError:
@@ -91,8 +92,3 @@ def _unknown(spec: ModelSpec) -> ModelError:
         configuration=True,
         code="unknown_provider",
     )
-
-
-def _plain(value: Any) -> Any:
-    """Return `stop` as a list, which is what LangChain's classes take."""
-    return list(value) if isinstance(value, tuple) else value

@@ -106,7 +106,7 @@ class Connections:
                     return response
                 if failures == RETRIES or (seconds or 0) > LONGEST:
                     return response
-            await asyncio.sleep(_backoff(failures) if seconds is None else seconds)
+            await asyncio.sleep(0.5 * 2**failures * random.uniform(0.75, 1) if seconds is None else seconds)
             failures += 1
 
     async def _attempt(
@@ -230,23 +230,13 @@ def _stated(body: bytes) -> int | None:
     """Return the status of an error that a body holds, which proxies send with status 200; None if it holds none."""
     if b'"error"' not in body:
         return None
-    try:
+    with suppress(ValueError, RecursionError, TypeError, AttributeError, LookupError):
         found = json.loads(body)
         choice = (found.get("choices") or [{}])[0]
-        error = found.get("error") or choice.get("error") or choice.get("finish_reason") == "error"
-    except (ValueError, RecursionError, TypeError, AttributeError, LookupError):
-        return None
-    if not error:
-        return None
-    code = str(error.get("code")) if isinstance(error, dict) else ""
-    if re.fullmatch(r"[45]\d\d", code):
-        return int(code)
-    return 400 if is_overflow(str(error)) else 502
-
-
-def _backoff(failures: int) -> float:
-    """Return the seconds to wait after a number of earlier failures."""
-    return float(0.5 * 2**failures * random.uniform(0.75, 1))
+        if error := found.get("error") or choice.get("error") or choice.get("finish_reason") == "error":
+            code = str(error.get("code")) if isinstance(error, dict) else ""
+            return int(code) if re.fullmatch(r"[45]\d\d", code) else 400 if is_overflow(str(error)) else 502
+    return None
 
 
 def _located(url: URL) -> URL:

@@ -145,7 +145,7 @@ class EndpointModel(ChatOpenAI):
         result = super()._create_chat_result(response, generation_info)
         if isinstance(response, dict):
             for generation, choice in zip(result.generations, response["choices"], strict=True):
-                _keep_thought(generation.message, choice["message"])
+                _mend(generation.message, choice["message"])
         return result
 
     def _convert_chunk_to_generation_chunk(
@@ -153,8 +153,7 @@ class EndpointModel(ChatOpenAI):
     ) -> ChatGenerationChunk | None:
         found = super()._convert_chunk_to_generation_chunk(chunk, default_chunk_class, base_generation_info)
         if found and (choices := chunk.get("choices")):
-            _keep_thought(found.message, choices[0]["delta"])
-            found.message.content = str(found.message.content).encode("utf-8", "replace").decode()
+            _mend(found.message, choices[0]["delta"])
         if found and CUT in chunk:
             found.generation_info = {CUT: True}
         return found
@@ -177,12 +176,12 @@ class EndpointModel(ChatOpenAI):
             yield ChatGenerationChunk(message=whole, generation_info=generation.generation_info)
 
 
-def _keep_thought(message: BaseMessage, sent: Mapping[str, Any]) -> None:
-    """Keep what ChatOpenAI drops of a message, or of a part of one."""
-    if thought := sent.get("reasoning_content") or sent.get("reasoning"):
-        message.additional_kwargs["reasoning_content"] = thought
-    if refusal := sent.get("refusal"):
-        message.additional_kwargs["refusal"] = refusal
+def _mend(message: BaseMessage, sent: Mapping[str, Any]) -> None:
+    """Keep what ChatOpenAI drops of a message, or of a part of one, and replace half a pair of surrogates."""
+    kept = {"reasoning_content": sent.get("reasoning_content") or sent.get("reasoning"), "refusal": sent.get("refusal")}
+    message.additional_kwargs.update({name: value for name, value in kept.items() if value})
+    if isinstance(message.content, str):
+        message.content = message.content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _ROLES: dict[type, str] = {SystemMessage: "system", HumanMessage: "user", AIMessage: "assistant"}

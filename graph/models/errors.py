@@ -11,7 +11,7 @@ import openai
 from langchain_core.exceptions import ContextOverflowError
 
 from agentflow.graph.models.context_length import fitting, is_overflow, stated
-from agentflow.graph.models.listing import listed, models_offered
+from agentflow.graph.models.listing import context_lengths, listed
 from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.untrusted_text import one_line
 
@@ -89,7 +89,7 @@ def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[s
 
 def _explain_not_found(endpoint: Endpoint, detail: str) -> tuple[str, str]:
     try:
-        offered = models_offered(endpoint)
+        offered = list(context_lengths(endpoint))
     except (httpx.HTTPError, ValueError):
         return (
             "not_found",

@@ -29,11 +29,6 @@ class _Listing(BaseModel):
     data: list[_Model]
 
 
-def models_offered(endpoint: Endpoint) -> list[str]:
-    """Return the names that GET base_url/models lists. Raises as `context_lengths` does."""
-    return list(context_lengths(endpoint))
-
-
 def context_lengths(endpoint: Endpoint) -> dict[str, int | None]:
     """Return the context length in tokens of each model that GET base_url/models lists, None where it is not stated.
 
@@ -70,7 +65,7 @@ def with_sole_model(endpoint: Endpoint) -> Endpoint:
         )
     name_it = f"write {endpoint.provider}:NAME@{endpoint.base_url}"
     try:
-        models = models_offered(endpoint)
+        models = list(context_lengths(endpoint))
     except (httpx.HTTPError, ValueError) as error:
         unreachable = isinstance(error, httpx.TransportError)
         raise ModelError(

@@ -48,21 +48,16 @@ _building = threading.Lock()
 
 
 @runtime_checkable
-class Explains(Protocol):
-    """A chat model that can explain its own exceptions."""
-
-    async def explain(self, error: Exception) -> ModelError:
-        """Return the error as one line, with its remedy."""
-        ...
-
-
-@runtime_checkable
-class Enforces(Protocol):
-    """A chat model whose server may enforce the form of a reply, requested as `extra_body`."""
+class Served(Protocol):
+    """A chat model behind a server."""
 
     @property
     def unsupported_forms(self) -> set[str]:
-        """Return the ways to request a form that its server refused or ignored."""
+        """Return the ways to request the form of a reply that its server refused or ignored."""
+        ...
+
+    async def explain(self, error: Exception) -> ModelError:
+        """Return an error as one line, with its remedy."""
         ...
 
 
@@ -117,21 +112,18 @@ async def reply_of(
 ) -> AIMessage:
     """Return the model's reply to a request with further `fields`.
 
-    Raises:
-        ModelError: Any failure of the provider, and a reply that says nothing, as `reply.judged` finds.
-        TimeoutError, asyncio.CancelledError: The caller's own deadline.
+    Raises ModelError for any failure of the provider, and for a reply that cannot be read (`reply.judged`); and
+    TimeoutError and asyncio.CancelledError at the caller's own deadline.
     """
     async with _explained(model):
         return _readable(await model.ainvoke(messages, config, **fields))
 
 
 def _readable(reply: AIMessage) -> AIMessage:
-    """Raise ModelError if a reply cannot be read."""
-    if remedy := REMEDIES.get(fate := judged(reply)):
-        model, refusal = reply.response_metadata.get("model_name"), reply.additional_kwargs.get("refusal")
-        sentence = remedy.format(why=f" ({one_line(refusal, 200)})" if refusal else "")
-        name = f"{one_line(model, 100)}: " if model else ""
-        raise ModelError(name + sentence, code="server_error" if fate == "failed" else fate)
+    if (fate := judged(reply)) in REMEDIES:
+        refusal, model = reply.additional_kwargs.get("refusal"), reply.response_metadata.get("model_name")
+        sentence = REMEDIES[fate].format(why=f" ({one_line(refusal, 200)})" if refusal else "")
+        raise ModelError(f"{one_line(model or 'a reply', 100)}: {sentence}", code=fate)
     return reply
 
 
@@ -143,7 +135,7 @@ async def _explained(model: BaseChatModel) -> AsyncIterator[None]:
         raise
     except Exception as error:
         # A provider is external code and may raise any exception.
-        if isinstance(model, Explains):
+        if isinstance(model, Served):
             raise await model.explain(error) from error
         raise ModelError(
             f"the model failed ({type(error).__name__}: {one_line(error, 200)}); try another one", code="model_failed"
@@ -200,7 +192,7 @@ async def enforced(
 
     Raises ModelError as `reply_of` does, but not if the server refuses the form or fails on it.
     """
-    if not isinstance(model, Enforces):
+    if not isinstance(model, Served):
         return None
     unsupported = model.unsupported_forms
     for way, fields in form.requests():

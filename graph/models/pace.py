@@ -8,6 +8,7 @@ that has refused all for a while is given up.
 
 import time
 from asyncio import sleep
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from random import uniform
@@ -32,28 +33,27 @@ class Pace:
     """The gates of all servers."""
 
     def __init__(self) -> None:
-        self._gates: dict[str, _Gate] = {}
+        self._gates = defaultdict[str, _Gate](_Gate)
         self.waited = 0.0
         """Seconds for which gates were closed."""
 
     async def keep(self, server: str) -> float:
         """Wait until `server` accepts requests. Return the time of `time.monotonic` then."""
-        gate = self._gates.get(server)
-        while gate and (seconds := gate.open_at - time.monotonic()) > 0:  # noqa: ASYNC110
+        gate = self._gates[server]
+        while (seconds := gate.open_at - time.monotonic()) > 0:  # noqa: ASYNC110
             # Another refusal may extend the wait, so an event cannot signal its end. Jitter spreads the requests.
             await sleep(seconds + uniform(0, min(seconds, 1.0)))
         return time.monotonic()
 
     def accepted(self, server: str) -> None:
         """Take note that `server` has accepted a request."""
-        if gate := self._gates.get(server):
-            gate.refusals = 0
+        self._gates[server].refusals = 0
 
     def refused(self, server: str, sent: float, seconds: float | None) -> bool:
         """Close the gate after the refusal of a request that was sent at `sent`, for the `seconds` that the server
         asks. Return False if the request is given up.
         """
-        gate, now = self._gates.setdefault(server, _Gate()), time.monotonic()
+        gate, now = self._gates[server], time.monotonic()
         if now - gate.open_at > LONGEST:
             gate.refusals = 0  # those were another time's
         if sent >= gate.closed_at:

@@ -6,31 +6,28 @@ model's family; the mark that ends a message; a refusal; a filter's reason. The 
 
 import json
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
-Fate = Literal["spoken", "empty", "thought", "cut_off", "refused", "filtered", "failed"]
-
-REMEDIES: dict[Fate, str] = {
-    "thought": "the reply is a thought and nothing else; serve the model with the reasoning parser of its family and "
-    "with thinking on, or with neither",
-    "cut_off": "the reply reached its longest length before it said anything; raise max_tokens, or turn thinking off",
+REMEDIES = {
+    "thought": "a thought and nothing else; serve the model with the reasoning parser of its family and with thinking "
+    "on, or with neither",
+    "cut_off": "the longest length was reached before anything was said; raise max_tokens, or turn thinking off",
     "refused": "the model refused to reply{why}; ask otherwise, or choose another model",
     "filtered": "the provider's content filter held the reply back; ask otherwise, or choose another model",
-    "failed": "the server failed while replying; try again, or look at the server's log",
+    "server_error": "the server failed while replying; try again, or look at the server's log",
 }
-"""The sentence about each reply that cannot be read. An empty one can: it is the model's."""
+"""The sentence about each reply that cannot be read."""
 
 MUTE = ("thought", "cut_off")
 """Replies in place of which an enforced form may be had."""
 
-_REASONS: dict[str, Fate] = {
-    **dict.fromkeys(("content_filter", "content_filtered", "safety", "blocklist", "prohibited_content"), "filtered"),
-    **dict.fromkeys(("length", "max_tokens"), "cut_off"),
-    "refusal": "refused",
-}
+_REASONS = {"length": "cut_off", "max_tokens": "cut_off", "refusal": "refused"} | dict.fromkeys(
+    ("content_filter", "content_filtered", "safety", "blocklist", "prohibited_content"), "filtered"
+)
+"""What a reply without a text is, by the reason why it ended."""
 
 THOUGHTS = (
     (r"<think(?:ing)?>", r"</think(?:ing)?>"),  # Qwen, DeepSeek, GLM and most others
@@ -84,16 +81,15 @@ def written(reply: "AIMessage") -> str:
     return text if "token_ids" in reply.response_metadata else without_marks(text)
 
 
-def judged(reply: "AIMessage") -> Fate:
-    """Return what a reply is."""
+def judged(reply: "AIMessage") -> str:
+    """Return "spoken", "empty", which is the model's fault and for the node to answer, or a key of `REMEDIES`."""
     found, extra = reply.response_metadata, reply.additional_kwargs
     reason = str(found.get("finish_reason") or found.get("stop_reason") or found.get("stopReason")).lower()
     if reason == "error":
-        return "failed"
+        return "server_error"
     if written(reply).strip():
         return "spoken"
-    if extra.get("refusal"):
-        return "refused"
     if "token_ids" in found:
         return "empty"  # a policy learns from it, whatever the reason
-    return _REASONS.get(reason) or ("thought" if extra.get("reasoning_content") or reply.text.strip() else "empty")
+    thinks = extra.get("reasoning_content") or reply.text.strip()
+    return "refused" if extra.get("refusal") else _REASONS.get(reason, "thought" if thinks else "empty")

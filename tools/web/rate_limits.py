@@ -25,25 +25,25 @@ def asked_to_wait(headers: Mapping[str, str], body: str = "") -> float | None:
     header, in the body, or as the time at which a rate limit resets.
     """
     known, said = {name.lower(): value for name, value in headers.items()}, _SAID.search(body[:READ])
-    resets = [value for name, value in known.items() if "ratelimit" in name and "reset" in name]
-    asked = (f"{known.get('retry-after-ms')}ms", known.get("retry-after", ""), (said[1] or said[2]) if said else "")
-    named = (_seconds(text, known.get("date", "")) for text in asked)
-    until = (_seconds(text, "") for text in resets)
-    first = next((seconds for seconds in named if seconds is not None), None)
-    return min((seconds for seconds in until if seconds is not None), default=None) if first is None else first
+    asked = [f"{known.get('retry-after-ms')}ms", known.get("retry-after", ""), *(said.groups("")[:2] if said else ())]
+    for text in asked:
+        if (seconds := _seconds(text, known.get("date", ""))) is not None:
+            return seconds
+    resets = [_seconds(value) for name, value in known.items() if "ratelimit" in name and "reset" in name]
+    return min((seconds for seconds in resets if seconds is not None), default=None)
 
 
-def _seconds(text: str, date: str) -> float | None:
+def _seconds(text: str, date: str = "") -> float | None:
     """Return a duration ("20", "1.5s", "6m0s"), or the time from `date`, or from now, until a moment: an HTTP date, or
     seconds or milliseconds of Unix.
     """
     try:
         number = float(text)
     except ValueError:
-        parts = _DURATION.findall(text)
-        moment = None if parts else _moment(text)
-        from_now = None if moment is None else max(0.0, moment - (_moment(date) or time.time()))
-        return sum(float(count) * _UNITS[unit.lower()] for count, unit in parts) if parts else from_now
+        if parts := _DURATION.findall(text):
+            return sum(float(count) * _UNITS[unit.lower()] for count, unit in parts)
+        moment = _moment(text)
+        return None if moment is None else max(0.0, moment - (_moment(date) or time.time()))
     if number > 1e9:
         number = max(0.0, number / (1000 if number > 1e12 else 1) - time.time())
     return number if 0 <= number < float("inf") else None

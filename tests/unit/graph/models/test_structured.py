@@ -10,11 +10,13 @@ from langchain_core.messages import HumanMessage
 from agentflow.graph.context import Context
 from agentflow.graph.models import loading
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.reply import MUTE
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.nodes import executor, planner, verifier
 from agentflow.rl.apps.planner import atlas
 from agentflow.tools.catalogue import standard_cards
+from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Reply, completion
 
 CARDS = standard_cards(["base_generator", "python_coder"])
@@ -100,13 +102,28 @@ async def test_servers_other_than_vllm_are_not_asked_for_a_regular_expression(pr
     assert server.ways == ["free", "response_format"]
 
 
-async def test_the_free_reply_is_kept_where_the_form_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", ["timeout", "cut", "rate_limit"])
+async def test_the_free_reply_is_kept_where_the_form_is_not_had(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def late(*_: object) -> None:
-        raise ModelError("no answer in time", code="timeout")
+        raise ModelError("no answer", code=code)
 
     monkeypatch.setattr(loading, "enforced", late)
     with Server() as server:
         assert await server.plan() == PROSE
+
+
+THOUGHTS = [(200, completion("m", "<think>I would add", reason)) for reason in ("stop", "length")]
+
+
+@pytest.mark.parametrize(("thought", "code"), [*zip(THOUGHTS, MUTE, strict=True)])
+async def test_a_form_is_had_in_place_of_a_thought(thought: Reply, code: str) -> None:
+    with Server(free=thought) as server:
+        assert await server.plan() == PLAN
+    with Server(free=thought) as server, fails(ModelError, code):
+        await server.plan("off")
+    with Server(free=thought, structured_outputs=thought) as server, fails(ModelError, code):
+        await server.plan()
+    assert server.ways == ["free", "structured_outputs"], "the model thought, and the server may know the form"
 
 
 def test_a_json_form_is_bounded_as_its_lines_are() -> None:
