@@ -9,8 +9,10 @@ A Python tool lists the environment variables that it needs in `metadata["agentf
 """
 
 import asyncio
+import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from agentflow.tools.named_object import NamedObjectError, error_line, is_object
 from agentflow.tools.untrusted_text import bounded_line
 
 __all__ = ["SpecError", "Unavailable", "approve", "check_names", "definition_of", "is_external", "load"]
+
+_log = logging.getLogger(__name__)
 
 _PREFIXED = re.compile(r"([A-Za-z]\w*)=(.+)", re.ASCII | re.DOTALL)
 _WRITABLE = re.compile(r"[A-Za-z0-9](?:[\w ./-]{0,62}[A-Za-z0-9])?", re.ASCII)
@@ -45,7 +49,7 @@ async def load(spec: str) -> list[BaseTool]:
     prefix, plain = _split(spec)
     if plain.startswith("mcp:"):
         servers = mcp_servers(plain.removeprefix("mcp:"))
-        tools = [tool for server in servers for tool in await tools_of(server)]
+        tools = _distinct([(server.name, tool) for server in servers for tool in await tools_of(server)])
     else:
         tools = await asyncio.to_thread(_of_python, plain)
     tools = [tool.model_copy(update={"name": f"{prefix}_{tool.name}"}) for tool in tools] if prefix else tools
@@ -98,8 +102,7 @@ def check_names(owned: Iterable[tuple[str, str]]) -> None:
                 "names are of up to 64 letters, digits, _, -, . and /",
                 code="bad_name",
             )
-        # The planner's reply is parsed alike: case, separators and a final "tool" make no difference.
-        key = re.sub(r"[\s_-]+", "", name.lower()).removesuffix("tool")
+        key = _key(name)
         if key in owners:
             other, its_owner = owners[key]
             raise SpecError(
@@ -108,6 +111,28 @@ def check_names(owned: Iterable[tuple[str, str]]) -> None:
                 code="ambiguous_name",
             )
         owners[key] = shown, owner
+
+
+def _key(name: str) -> str:
+    # The planner's reply is parsed alike: case, separators and a final "tool" make no difference.
+    return re.sub(r"[\s_-]+", "", name.lower()).removesuffix("tool")
+
+
+def _distinct(offered: Sequence[tuple[str, BaseTool]]) -> list[BaseTool]:
+    """Return the tools of MCP servers: a name of several servers begins with the server's; one that a planner cannot
+    write is left out.
+    """
+    owners = Counter(key for _, key in {(server, _key(tool.name)) for server, tool in offered})
+    tools = []
+    for server, tool in offered:
+        if not _WRITABLE.fullmatch(tool.name):
+            _log.warning("%s of %s is left out: a planner cannot write its name", bounded_line(tool.name, 80), server)
+        elif owners[_key(tool.name)] > 1:
+            own = re.sub(r"\W+", "_", server, flags=re.ASCII)
+            tools.append(tool.model_copy(update={"name": f"{own}_{tool.name}"}))
+        else:
+            tools.append(tool)
+    return tools
 
 
 def _split(spec: str) -> tuple[str, str]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import logging
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -195,6 +197,14 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         await load("mcp:stdio:no-such-command --flag")
     with fails(Unavailable, "unreachable", "no wish"):
         await load(f"""mcp:stdio:{sys.executable} -c "raise SystemExit('no wish to start')" """)
+
+
+async def test_a_log_line_on_the_standard_output_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    program = f"print('starting', flush=True); import runpy; runpy.run_path('{SERVER}', run_name='__main__')"
+    noisy = shlex.join([sys.executable, "-c", program])
+    assert [tool.name for tool in await load(f"mcp:stdio:{noisy}")] == NAMES
+    await load(f"mcp:stdio:{noisy}")
+    assert [len(logging.Formatter().format(record).splitlines()) for record in caplog.records] == [1]
 
 
 async def test_two_servers_with_the_same_tools_need_prefixes(url: str) -> None:

@@ -10,6 +10,7 @@ A subprocess inherits only HOME, PATH and the like from the environment, and can
 
 import asyncio
 import atexit
+import logging
 import os
 import shutil
 import threading
@@ -182,7 +183,7 @@ class _Connection:
 @asynccontextmanager
 async def _connected(spec: ServerSpec, last_words: "_LastWords") -> "AsyncIterator[Client]":
     from mcp import Client, StdioServerParameters
-    from mcp.client.stdio import stdio_client
+    from mcp.client.stdio import logger, stdio_client
     from mcp.client.streamable_http import streamable_http_client
 
     if spec.url:
@@ -202,9 +203,16 @@ async def _connected(spec: ServerSpec, last_words: "_LastWords") -> "AsyncIterat
             f"the MCP server {spec.name} needs the command {program[0]}; install it", code="missing_command"
         )
     command, *arguments = isolate.command(program)
+    logger.addFilter(_without_traceback)
     server = StdioServerParameters(command=command, args=arguments, env=environment, cwd=spec.folder)
     async with Client(stdio_client(server, errlog=last_words.file), cache=None) as client:
         yield client
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Keep a server's log line on its standard output to one line; a filter that is added again is added once."""
+    record.exc_info = None
+    return True
 
 
 async def _offered(client: "Client") -> "AsyncIterator[Tool]":

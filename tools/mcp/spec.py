@@ -6,7 +6,8 @@
     mcp:servers.json#name             one of them
 
 A file's entry has `command`, `args`, `env` and `cwd`, or `url` and `headers`, as for other MCP clients. TOML is read
-too. Only a file can pass secrets: "${NAME}" in a value of `env`, `headers`, `args` or `url` is that variable.
+too, and VS Code's `servers`. An entry with `"disabled": true` or `"enabled": false` is left out. Only a file can pass
+secrets: "${NAME}", "${env:NAME}" or "${NAME:-default}" in `env`, `headers`, `args` or `url` is that variable.
 """
 
 import os
@@ -17,12 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.expected import expected
 from agentflow.tools.json_codec import from_json
 from agentflow.tools.untrusted_text import bounded_line
+
+_VARIABLE = re.compile(r"(?:env:)?(?P<name>\w+)(?::-(?P<default>.*))?", re.DOTALL)
 
 
 class SpecError(CodedError, ValueError):
@@ -62,22 +65,29 @@ def servers(text: str) -> list[ServerSpec]:
     found = _read(Path(path).expanduser())
     if name and name not in found:
         raise SpecError(
-            f"{path} has no MCP server '{name}'; it has {', '.join(found) or 'none'}", code="unknown_server"
+            f"{path} has no enabled MCP server '{name}'; it has {', '.join(found) or 'none'}", code="unknown_server"
         )
     return [found[name]] if name else [*found.values()]
 
 
 def filled(text: str, server: str) -> str:
-    """Return `text` with each "${NAME}" replaced by that variable. Raises Unavailable if it is not set."""
+    """Return `text` with each variable replaced. Raises Unavailable if one is not set and has no default."""
 
     def value(match: re.Match[str]) -> str:
-        if found := os.environ.get(match[1]):
+        variable = _VARIABLE.fullmatch(match[1])
+        if variable is None:  # such as ${input:key}, for which VS Code asks
+            what = bounded_line(match[0], 80)
+            raise Unavailable(f"the MCP server {server} has {what}; write ${{NAME}}", code="unknown_variable")
+        if found := os.environ.get(variable["name"]) or variable["default"]:
             return found
+        if variable["default"] is not None:
+            return ""
         raise Unavailable(
-            f"the MCP server {server} needs the environment variable {match[1]}; set it", code="missing_variable"
+            f"the MCP server {server} needs the environment variable {variable['name']}; set it",
+            code="missing_variable",
         )
 
-    return re.sub(r"\$\{(\w+)\}", value, text)
+    return re.sub(r"\$\{([^}]*)\}", value, text)
 
 
 def _command(text: str) -> ServerSpec:
@@ -101,6 +111,8 @@ class _Entry(BaseModel):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    disabled: bool = False
+    enabled: bool = True
 
     @model_validator(mode="after")
     def _one_way(self) -> "_Entry":
@@ -110,12 +122,12 @@ class _Entry(BaseModel):
 
 
 class _File(BaseModel):
-    mcpServers: dict[str, _Entry]
+    mcpServers: dict[str, _Entry] = Field(validation_alias=AliasChoices("mcpServers", "servers"))
 
 
 def _read(path: Path) -> dict[str, ServerSpec]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         content: Any = tomllib.loads(text) if path.suffix == ".toml" else from_json(text)
         entries = _File.model_validate(content).mcpServers
     except OSError as error:
@@ -126,7 +138,8 @@ def _read(path: Path) -> dict[str, ServerSpec]:
         raise SpecError(f"{path}: {where}: {bounded_line(expected(first), 200)}", code="bad_entry") from error
     except ValueError as error:
         raise SpecError(f"{path} cannot be read ({bounded_line(str(error), 200)})", code="unreadable") from error
-    return {name: _server(name, entry, path.parent) for name, entry in entries.items()}
+    offered = {name: entry for name, entry in entries.items() if entry.enabled and not entry.disabled}
+    return {name: _server(name, entry, path.parent) for name, entry in offered.items()}
 
 
 def _server(name: str, entry: _Entry, beside: Path) -> ServerSpec:

@@ -1,17 +1,20 @@
 """Tools by module:attribute: what is taken, and what is refused in one line."""
 
 import contextlib
+import json
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.tools import BaseTool, BaseToolkit, tool
+from langchain_core.tools import BaseTool, BaseToolkit, StructuredTool, tool
 
 from agentflow.nodes import planner
+from agentflow.tools import external
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.external import SpecError, Unavailable, check_names, load
+from agentflow.tools.mcp.spec import ServerSpec
 from tests.cases import table
 from tests.failing import fails
 
@@ -88,6 +91,26 @@ async def test_without_its_key_or_its_package_a_tool_is_unavailable(monkeypatch:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with fails(Unavailable, "missing_package", "agentflow-langgraph[mcp]"):
         await load("mcp:http://127.0.0.1:1/mcp")
+
+
+async def test_names_of_mcp_servers_are_made_distinct_or_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def offered(server: ServerSpec) -> list[BaseTool]:
+        return [
+            StructuredTool.from_function(str.upper, name=name, description="d")
+            for name in ("hello", f"only-{server.name}"[:8], "日本語")
+        ]
+
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"a b": {"command": "x"}, "c": {"command": "x"}}}))
+    monkeypatch.setattr(external, "tools_of", offered)
+    for prefix in ("", "my_"):
+        spec = f"mcp:{tmp_path}/servers.json"
+        found = await load(f"my={spec}" if prefix else spec)
+        assert [tool.name for tool in found] == [
+            f"{prefix}{name}" for name in ("a_b_hello", "only-a b", "c_hello", "only-c")
+        ]
+    assert len(caplog.records) == 4
 
 
 def test_names_that_read_alike_collide() -> None:

@@ -51,9 +51,22 @@ def test_a_wrong_file_says_where(tmp_path: Path, content: object, code: str, whe
         servers(written(tmp_path, content))
 
 
-def test_variables_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
+def test_a_server_that_is_switched_off_is_left_out(off: dict[str, bool], tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "\ufeff" + json.dumps({"servers": {"on": {"command": "a"}, "off": {"command": "b", **off}}})
+    )
+    assert [server.name for server in servers(path)] == ["on"]
+    with fails(SpecError, "unknown_server", "on"):
+        servers(f"{path}#off")
+
+
+@pytest.mark.parametrize(("text", "value"), table(__file__, "variables.txt"))
+def test_variables_are_filled_in(text: str, value: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAR_TOKEN", "abc")
-    assert filled("Bearer ${FAR_TOKEN}", "far") == "Bearer abc"
-    monkeypatch.delenv("FAR_TOKEN")
-    with fails(Unavailable, "missing_variable", "FAR_TOKEN"):
-        filled("Bearer ${FAR_TOKEN}", "far")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    if value is None:
+        with fails(Unavailable, "unknown_variable" if "input" in text else "missing_variable"):
+            filled(text, "far")
+    else:
+        assert filled(text, "far") == value
