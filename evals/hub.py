@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-import httpx
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 from pydantic import BaseModel
@@ -27,7 +26,10 @@ class Pin(BaseModel):
     """SHA-256 by name; "" until it is known."""
 
 
-TROUBLE = (httpx.HTTPError, OSError, HFValidationError)
+_HTTP_ERROR: type[Exception] = next(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
+"""That of the library which the hub's client uses: requests, httpx or httpx2, by its version."""
+
+TROUBLE = (_HTTP_ERROR, OSError, HFValidationError)
 """Exceptions besides BenchmarkError that these functions raise; `explain` describes each."""
 
 

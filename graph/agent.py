@@ -48,7 +48,7 @@ the next step begins. Marks of calls with side effects rely on it (`nodes.at_mos
 
 
 def build_graph(
-    tools: Sequence[BaseTool | str] = (),
+    tools: Sequence[BaseTool | Callable[..., Any] | str] = (),
     *,
     model: Model | None = None,
     models: Mapping[Module, Model] | None = None,
@@ -60,8 +60,8 @@ def build_graph(
     """Return the compiled agent.
 
     Args:
-        tools: LangChain tools, or specs of external ones (`agentflow.tools.external`). The planner may choose them in
-            addition to those in `Context.tools`.
+        tools: LangChain tools, functions with a docstring, or specs of external tools (`agentflow.tools.external`).
+            The planner may choose them in addition to those in `Context.tools`.
         model: The model of all modules, as in `Context`: a spec, or a LangChain chat model.
         models: The models of single modules, by name.
         context: Settings of runs without a `Context`, such as runs inside a graph with another context. A run's
@@ -73,6 +73,7 @@ def build_graph(
         store: A LangGraph store, passed to the nodes.
 
     Raises:
+        TypeError: A tool is none of these.
         ValueError: A planner cannot write a tool's name, or cannot distinguish it from another; or a node to replace
             does not exist; or a model is neither a spec nor a chat model.
     """

@@ -6,14 +6,16 @@ AGENTFLOW_TOOLS. The command line grants the tools in --tools.
 """
 
 import asyncio
+import inspect
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from langchain_core.messages import HumanMessage
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, tool
 
 from agentflow.graph.context import Context, Model, Sampling
 from agentflow.graph.models.embeddings import load_embeddings
@@ -26,6 +28,7 @@ from agentflow.tools.catalogue import STANDARD_TOOLS, availability, standard_too
 from agentflow.tools.external import SpecError, Unavailable, is_external
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_settings import SearchSettings
+from agentflow.tools.untrusted_text import bounded_line
 
 GRANTED = "AGENTFLOW_TOOLS"
 """Environment variable with the external tools that any run may enable, separated by commas."""
@@ -75,12 +78,16 @@ class AvailableTools:
 class Toolbox:
     """Provides a run's tools by name, and their cards."""
 
-    def __init__(self, added: Sequence[BaseTool | str] = ()) -> None:
+    def __init__(self, added: Sequence[BaseTool | Callable[..., Any] | str] = ()) -> None:
         """Set the tools and specs that are always enabled. A tool with a standard tool's name replaces it.
 
         Raises:
+            TypeError: One is neither a tool nor a function with a docstring nor a spec.
             SpecError: A planner cannot write a name, or cannot distinguish two names.
         """
+        if isinstance(added, str | BaseTool | Mapping) or not isinstance(added, Iterable):
+            raise TypeError(f"the tools are a list, not {_shown(added)}")
+        added = [_as_tool(one) for one in added]
         self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
         self._specs = tuple(spec for spec in added if isinstance(spec, str))
         external.check_names((name, "build_graph") for name in self._added)
@@ -143,6 +150,21 @@ class Toolbox:
                 f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph", code="not_granted"
             )
         return await external.load(spec)
+
+
+def _as_tool(given: Any) -> BaseTool | str:
+    if isinstance(given, BaseTool | str):
+        return given
+    if not inspect.isroutine(given):
+        raise TypeError(f"{_shown(given)} is no tool; give LangChain tools, functions or specs")
+    try:
+        return tool(given)
+    except Exception as error:  # LangChain's reasons: no docstring, a type that no schema can have
+        raise TypeError(f"{_shown(given)} cannot be made a tool ({bounded_line(str(error), 200)})") from error
+
+
+def _shown(given: object) -> str:
+    return bounded_line(repr(given), 120)
 
 
 def granted_tools() -> list[str]:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from typing import Any
 
 import pytest
 from langchain_core.tools import tool
@@ -34,6 +35,33 @@ async def test_a_context_alone_grants_nothing() -> None:
     for spec in (EXTERNAL, "os:getcwd", f"mcp:stdio:{sys.executable} -c pass", "mcp:http://127.0.0.1:1/mcp"):
         with fails(ModelError, "not_granted", spec, configuration=True):
             await Toolbox().available_tools(Context(tools=["base_generator", spec]))
+
+
+def stock(article: str) -> int:
+    """How many pieces of an article are in the warehouse."""
+    return len(article)
+
+
+async def price(article: str) -> int:
+    """What an article costs."""
+    return len(article)
+
+
+async def test_functions_are_tools() -> None:
+    available = await Toolbox([stock, price]).available_tools(Context(tools=["base_generator"]))
+    assert list(available.tools) == ["base_generator", "stock", "price"]
+    assert available.cards["stock"].description == stock.__doc__
+    assert [await found.ainvoke({"article": "abc"}) for found in list(available.tools.values())[1:]] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "wrong", [weather, "weather", {"type": "web_search"}, 3, None, stock, [3], [None], [{"type": "web_search"}], [str],
+              [[weather]], [lambda x: x]],
+)  # fmt: skip
+def test_what_is_no_tool_is_an_error_that_names_it(wrong: Any) -> None:
+    with pytest.raises(TypeError) as caught:
+        build_graph(wrong)
+    assert repr(wrong[0] if isinstance(wrong, list) else wrong)[:60] in str(caught.value)
 
 
 async def test_the_operator_grants_and_whoever_builds_the_graph_enables_too(monkeypatch: pytest.MonkeyPatch) -> None:
