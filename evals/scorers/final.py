@@ -26,7 +26,7 @@ _LABEL = re.compile(
 _LEAD = re.compile(r"(?:so,? |therefore,? )?(?:the|my) (?:(?:final|correct) )?answer is:?\s+", re.IGNORECASE)
 _APPENDED = re.compile(r"\n\s*[*_#]*(?:TERMINATE\b|(?:[Ss]ources?|[Rr]eferences?)[*_]*:).*\Z|\s+TERMINATE\Z", re.DOTALL)
 """What programs and search agents put after an answer."""
-_FIELDS = ("answer", "final_answer", "final answer")
+_FIELDS = ("answer", "final_answer", "final answer", "choice")
 _REFUSAL = re.compile(
     r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?"
     r"(?:(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am unable to|was unable to|are unable to|have)"

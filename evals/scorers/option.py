@@ -1,10 +1,10 @@
 """Scorer of multiple choice: which option an answer chooses, by its letter or by its text. GPQA, MedQA.
 
-Both the letter and the text of an option count as a mention of it. A sentence chooses the one option that it mentions
-if it consists of the mention and a reason ("C, because ...") or states the choice ("it is C", "C is correct", "so C");
-"not C" and "C is wrong" reject an option. A reply must choose exactly one option. A letter next to the text of another
-option is a contradiction. There is no fallback: a refusal chooses nothing, and an unclear reply is left to a judge that
-*extracts* the choice without seeing which option is right.
+Both the letter and the text of an option count as a mention of it. A mention is a choice only if nothing else is said
+of the option: every word beside it is known to state a choice ("so it is C", "C is correct") or begins a reason ("C,
+because ..."). "Stop C" and "C causes ..." leave it open; "not C" and "C is wrong" reject it. A reply must choose one
+option. A letter next to the text of another option is a contradiction. There is no fallback: a refusal chooses nothing,
+and an unclear reply is left to a judge that *extracts* the choice without seeing which option is right.
 """
 
 import re
@@ -39,12 +39,6 @@ _WORD_AFTER = re.compile(
 _ARTICLE = re.compile(
     r"(?<![\w(\[])A(?= (?!(?:is|was|and|or|because|since|as|but|not|would|seems|looks|for|with|due|over)\b)[a-z])"
 )
-_COMPOUND = re.compile(
-    r"\b(?:type|group|vitamin|hepatitis|grade|class|stage|factor|protein|influenza|category|phase|plan|section|figure"
-    r"|appendix|table|panel|part|point|programming in|language) \Z",
-    re.IGNORECASE,
-)
-"""Text before a letter that belongs to a name: "type B"."""
 _PUNCTUATED = re.compile(r"\W{0,9}[A-Z](?: ?[.):,\]]{1,3} ?| [–—-]{1,2} )(?P<rest>\S.*)", re.DOTALL)
 _SENTENCES = re.compile(r"(?<=[.!?;])\s|\n|(?<=。)")
 _CLAUSES = re.compile(
@@ -57,44 +51,49 @@ _SAME = re.compile(
 )
 _REASON = (
     r"(?:(?:and )?not|definitely|certainly|clearly|surely|obviously|without (?:a |any )?doubt|no doubt|rather than"
-    r"|instead of|over|because|since|as|due to|given|which|from|for|based|where|while|whereas|in|on"
-    r"|by"
-    r"|with|this|it|the)\b.*"
+    r"|instead of|over|because|since|as|due to|given|based on|while|whereas)\b.*"
 )
-_IS_MENTION = re.compile(
-    r"\W{0,9}(?:(?:so|therefore|thus|hence|and|but|option|choice|answer|letter|an?|the|it|i say|yes|final(?:ly)?|ans"
-    r"|probably|definitely|certainly|clearly|surely|obviously|without (?:a |any )?doubt|no doubt|by (?:elimination"
-    r"|exclusion)|(?:choos|select|pick)ing|only)\b[,:]? ?){0,6}"
-    rf"\W?{_MENTIONS}(?:\W{{0,9}}|[\s)\]]{{0,3}}[,:;(–—-].*|[)\]]?\. .*|\W{{0,9}}{_REASON})",
-    re.IGNORECASE | re.DOTALL,
+_LAYOUT = r"\s*_\"'“”.,:;()\[\]>#✅✓✔☑🎉👉→⇒=–—•·。！：\-"
+_CHOOSING = frozenset(
+    """
+    answer answers choose choosing chose pick picking select selecting opt vote go going conclude respond say think
+    believe is be am it's that's correct right best likely probable appropriate accurate consistent diagnosis must
+    should est ist es é è richtig respuesta réponse antwort risposta resposta ответ 选 選 选择 答案 答案是 正确答案
+    正确答案是 正解は
+    """.split()
 )
-_CHOOSES = re.compile(
-    r"\b(?:answer|option|choice|choose|chose|pick|select|selected|go(?:ing)? with|opt for|conclu(?:de|sion)|diagnosis"
-    r"|vote"
-    r"|respond|correct|right|best|most (?:likely|appropriate|accurate|consistent|probable)|(?:consistent"
-    r"|compatible) with"
-    r"|points? to|suggests?|suggestive of|indicates?|therefore|thus|hence|so|likely|must be|i say|i think|i believe"
-    r"|leaves|remains|explains?|accounts? for|match(?:es)?|describes|corresponds? to|(?:has|have|ought) to be|should be"
-    r"|choosing|selecting|picking|only|fits|it is|it['’]s|this is|that is|is|respuesta|réponse|antwort|richtig"
-    r"|risposta|resposta|correcta|ответ)\b"
-    rf"|答案|选|選|正解|[=→⇒] ?[(\[]?{_MENTIONS}",
+_CONNECTING = frozenset(
+    """
+    so therefore thus hence and but then now yes overall finally final clearly definitely certainly surely obviously in
+    conclusion by elimination exclusion only ans option choice letter the a an my our your it its that this i i'd i'll
+    i'm we we'd would will exact selected with for have has to most remaining possibility here fairly quite confident
+    sure certain next on reflection la el le die der o bonne correcta correcte giusta correta letra lettre richtige
+    правильный
+    """.split()
+)
+"""Words that say nothing of an option beside them but that it is the choice. Any other leaves it open."""
+_WORD = re.compile(rf"[^\W\d_]+(?:['’][^\W\d_]+)?|[^{_LAYOUT}]")
+_SEGMENT = re.compile(r"([→⇒]|[=-]>|[,:;] |\b(?:so|therefore|thus|hence)\b)")
+_POINTS = re.compile(
+    r"\b(?:(?:consistent|compatible) with|points? to|suggests?|suggestive of|indicates?|leaves|corresponds? to|means"
+    r"|(?:must|has to|ought to) be)(?: the| an?| option)?[\s(\[]*\Z",
     re.IGNORECASE,
 )
-_NOT_CHOOSING = re.compile(
-    rf"{_MENTIONS}[)\]]{{0,2}} (?:is|are|was|can|may|would|has|causes?|occurs?|presents?|affects?|works|acts)\b"
-    r"(?!.{0,24}\b(?:correct|right|best|answer|most likely|the one|my choice|most appropriate|it|true|diagnosis"
-    r"|preferred|choice|pick|more likely|most (?:consistent|probable|plausible))\b)",
-    re.IGNORECASE,
+"""Text before an option that makes it the conclusion, whatever the sentence begins with."""
+_AFTER = re.compile(
+    rf"[{_LAYOUT}!]*(?:です|である)?[{_LAYOUT}!]*\Z|[\s)\],.:;(–—-]{{0,4}}{_REASON}", re.IGNORECASE | re.DOTALL
 )
-"""Text that describes an option without choosing it."""
+_APPOSITION = re.compile(r"[)\]]{0,2}(?: here)? ?[,.:;(–—-].*", re.DOTALL)
 _LIST = rf"[\[(]?{_MENTIONS}(?:[)\]]{{0,2}}(?:,| or| and| nor){{1,2}} ?[\[(]?{_MENTIONS}){{0,9}}[)\]]{{0,2}}"
 _PICKED = re.compile(
-    rf"\W{{0,3}}(?:(?:although|though|while|unlike|compared (?:to|with))\b[^,]{{0,200}}, )?(?:option |choice "
-    rf"|answer |the |an? )?"
-    rf"[(\[]?({_MENTIONS})[)\]]{{0,2}},? (?:is|seems|looks|would be|remains|must be|has to be|should be)"
-    r" (?:(?:clearly|definitely|also|therefore|far|much|the|my|by far|certainly|still) ){0,3}"
-    r"(?:right|correct|best|true|one|answer|pick|choice|(?:most|more) (?:likely|probable|appropriate|consistent"
-    r"|accurate|plausible|compatible|suitable))\b(?!.*\b(?:if|unless|except)\b|.*\?)"
+    r"\W{0,3}(?:(?:although|though|while|unlike|compared (?:to|with)|as|since|because|given|in|for)\b[^,]{0,200}, )?"
+    rf"(?:option |choice |answer |the |an? )?[(\[]?({_MENTIONS})[)\]]{{0,2}},? (?:is|seems|looks|would be|remains"
+    r"|must be|has to be|should be) "
+    r"(?:(?:clearly|definitely|also|therefore|far|much|the|my|by far|certainly|still) ){0,3}"
+    r"(?:right|correct|best|true|one(?! of)|answer|pick|choice|preferred|treatment of choice"
+    r"|what (?:i|we)(?:['’]d| would) (?:give|pick|choose|put|say|select|answer)"
+    r"|(?:most|more) (?:likely|probable|appropriate|consistent|accurate|plausible|compatible|suitable|fitting))\b"
+    r"(?!.*\b(?:if|unless|except|only)\b|.*\?)"
     rf"|\W{{0,3}}only (?:option |choice )?[(\[]?({_MENTIONS})[)\]]{{0,2}} (?:is|remains|fits|explains|can|matches"
     rf"|satisfies)\b",
     re.IGNORECASE,
@@ -152,23 +151,22 @@ _DOUBTS = re.compile(
 )
 _AS_WELL = re.compile(r"\b(?:possible|also|too(?=\W*$)|as well|could be|might be|may be|so is)\b", re.IGNORECASE)
 _NEGATIVE = re.compile(r"\b(?:not|never|neither|wrong|incorrect|unlikely|false|no)\b|n['’]t\b", re.IGNORECASE)
+_BUT = re.compile(r"\W*(?:but|however)\b", re.IGNORECASE)
 _CONCLUDES = re.compile(r"\b(?:final|so|therefore|thus|hence|in conclusion|overall|answer)\b", re.IGNORECASE)
 _ANSWER = re.compile(
-    r"\b(?:answer|(?:correct|right|best|final|most appropriate|most likely) (?:answer|option|choice|diagnosis))\b"
+    r"\b(?:answer|correct|right|best|final|most (?:appropriate|likely|accurate|suitable|probable))\b"
     rf"[^.;\n{_MENTIONS[1:-1]}]{{0,60}}?(?:\bis|\bbe|:|=)[ :]*(?:(?:the|an?|option|choice|letter|clearly|therefore"
     rf"|thus) ){{0,3}}"
     rf"[(\[]?({_MENTIONS})(?![)\]]{{0,2}}(?:,| or| and|,? or| ?/)+ ?[(\[]?{_MENTIONS})",
     re.IGNORECASE,
 )
-_BARE = re.compile(rf"\W{{0,9}}{_MENTIONS}\W{{0,9}}")
+_BARE = re.compile(rf"[{_LAYOUT}]{{0,9}}{_MENTIONS}[{_LAYOUT}!]{{0,9}}")
 _RETRACTS = re.compile(
     r"\b(?:actually|wait|correction|correct that|on second thought|no,|sorry|i meant?\b)", re.IGNORECASE
 )
 _HEAD_ENDS = re.compile(
     r"[(;:.–—-]|,(?! ?(?:and |or )?[(\[]?[\ue000-\ue1ff])|\b(?:because|since|as|which|while|whereas)\b"
 )
-_SHORT = 40
-"""Most words of a short reply."""
 _LONGEST = 4_000
 """Characters that are read, counted from the end."""
 
@@ -179,9 +177,7 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip()).strip('*_`" ')
     if not text:
         return decided(False, "no answer")
-    by_text = {
-        letter for letter, content in options.items() if same(text, content) or same(text, f"{letter}. {content}")
-    }
+    by_text = {one for one, content in options.items() if same(text, content) or _labels(text, one, content)}
     alone = text.strip("()[]{}.:,' ").upper()
     if len(alone) == 1 and alone in string.ascii_uppercase and not by_text - {alone}:
         return decided(alone == gold, "option letter")
@@ -207,6 +203,14 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
 
 def _mentioned(marked: str) -> bool:
     return any(_FIRST <= ord(character) < _FIRST + 2 * _LETTERS for character in marked)
+
+
+def _labels(text: str, letter: str, content: str) -> bool:
+    """Return whether `text` is the letter of an option and its text, or a part of it: "B: Kidney"."""
+    found = _PUNCTUATED.match(text)
+    if not found or text.lstrip("([*_ ")[:1] != letter:
+        return False
+    return f" {normalise(found['rest'])} " in f" {normalise(content)} "
 
 
 def _names_another(text: str, options: Mapping[str, str]) -> bool:
@@ -246,7 +250,6 @@ def _marked(text: str, options: Mapping[str, str]) -> str:
     def label(match: re.Match[str]) -> str:
         letter, bare = match[2], not match[1] and not match[3]
         word = bare and letter in "AI" and _WORD_AFTER.match(match.string, match.end())
-        word = word or (bare and _COMPOUND.search(match.string[max(0, match.start() - 20) : match.start()]))
         return match[0] if letter not in labels or word else f"{match[1]}{labels[letter]}{match[3]}"
 
     def small(match: re.Match[str]) -> str:
@@ -260,7 +263,6 @@ def _chosen(marked: str) -> tuple[str | None, set[str]]:
 
     "The answer is C" and an option alone on the first or last line take precedence over other choices ("so it is C").
     """
-    named = re.search(r"[\ue100-\ue1ff]", marked)
     clauses = [(_merged(clause), _ITEM.match(clause)) for clause in _CLAUSES.split(marked)]
     answers: list[tuple[str, bool]] = []
     said: list[tuple[str, bool]] = []
@@ -279,34 +281,61 @@ def _chosen(marked: str) -> tuple[str | None, set[str]]:
         rejected |= denied
         clause = _without(clause, denied)
         here = _mentions(clause) - denied
+        if not here and _BUT.match(clause) and _NEGATIVE.search(clause):
+            return None, set()
         if not here:
             continue
         if answers and _RETRACTS.search(clause) and here != {answers[-1][0]}:
             return None, set()
         concludes, doubted = bool(_CONCLUDES.search(clause)), _DOUBTS.search(clause)
         answer = _ANSWER.search(clause)
-        if answer and answer[1] in here and not doubted:
+        if answer and answer[1] in here and not doubted and _is_own(clause[: answer.start()]):
             answers.append((answer[1], concludes))
             continue
-        alone = (_IS_MENTION.fullmatch(clause) or item) and not _RETRACTS.search(clause)
+        alone = (item or _stands(clause)) and not _RETRACTS.search(clause)
         if place in (0, len(clauses) - 1) and _BARE.fullmatch(clause) and not doubted:
             answers.append((here.pop(), False))
         elif _AS_WELL.search(clause):
             unclear = True
             if answers:
                 return None, set()
-        elif alone or (_CHOOSES.search(clause) and not _NOT_CHOOSING.search(clause)):
-            if len(here) > 1 and alone:
+        elif alone:
+            if len(here) > 1:
                 here = _mentions(_HEAD_ENDS.split(clause, maxsplit=1)[0]) or here
             if len(here) > 1 or doubted:
                 unclear = True
-            elif alone or not _NEGATIVE.search(clause):
+            else:
                 said.append((here.pop(), concludes))
     found = _last(answers) if answers else None if unclear else _last(said)
-    if not (answers or said or named or unclear) and len(clauses) == 1 and len(marked.split()) <= _SHORT:
-        here = _mentions(clauses[0][0])  # the one option that a short reply mentions
-        found = here.pop() if len(here) == 1 and not _DOUBTS.search(marked) and not _NEGATIVE.search(marked) else None
     return (None, set()) if found in rejected or (unclear and not found) else (found, rejected)
+
+
+def _stands(clause: str) -> bool:
+    """Return whether a clause says nothing of its first option but that it is the choice, and perhaps why."""
+    mentions = list(re.finditer(_MENTIONS, clause))
+    repeated = len({one[0] for one in mentions}) == 1
+    return any(_alone(clause[: one.start()], clause[one.end() :]) for one in mentions[: None if repeated else 1])
+
+
+def _alone(before: str, after: str) -> bool:
+    *others, tail = _SEGMENT.split(before)
+    words = [word.casefold().replace("’", "'") for word in _WORD.findall(tail)]
+    if not all(word in _CHOOSING or word in _CONNECTING for word in words):
+        return bool(_POINTS.search(before) and _AFTER.match(after))
+    free = any(word.casefold() not in _CHOOSING | _CONNECTING for other in others for word in _WORD.findall(other))
+    chooses = any(word in _CHOOSING for word in words)
+    if free and (_NEGATIVE.search(before) or not (chooses or others[-1][:1] not in ",:;")):
+        return False
+    said = [word.casefold() for word in _WORD.findall(after)]
+    known = all(word in _CHOOSING or word in _CONNECTING for word in said)
+    return known or bool(_AFTER.match(after) or (chooses and _APPOSITION.match(after) and not _NEGATIVE.search(after)))
+
+
+def _is_own(before: str) -> bool:
+    """Return whether "the answer is", after `before`, is about the reply's own answer: not "the naive answer is"."""
+    before = _SEGMENT.split(before)[-1]
+    words = _WORD.findall(before)
+    return not _NEGATIVE.search(before) and all(word.casefold() in _CHOOSING | _CONNECTING for word in words)
 
 
 def _last(chosen: Sequence[tuple[str, bool]]) -> str | None:

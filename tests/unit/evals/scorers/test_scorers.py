@@ -74,3 +74,12 @@ def test_a_number_is_the_same_however_it_is_written(value: int) -> None:
 @pytest.mark.parametrize(("text", "final"), table(__file__, "last_mark.txt"))
 def test_the_last_mark_counts(text: str, final: str) -> None:
     assert final_answer(text) == final
+
+
+DRUGS = {"A": "Metformin", "B": "Insulin glargine", "C": "Glipizide", "D": "Sitagliptin"}
+
+
+@pytest.mark.parametrize(("name", "decisions"), [("chosen", {"correct"}), ("mentioned", {"incorrect", "undecided"})])
+def test_a_mention_is_a_choice_only_if_nothing_else_is_said_of_it(name: str, decisions: set[str]) -> None:
+    replies = table(__file__, f"{name}.txt")
+    assert [one for one in replies if option(one, DRUGS, "A").decision not in decisions] == []
