@@ -38,9 +38,9 @@ OUT_OF_TIME = (
 """The answer of a run whose generator did not reply in time. Evaluation and training take the run as failed."""
 
 NO_PLAN = (
-    "No answer: the planner's model ({spec}) wrote no plan that could be read, so it cannot follow the planner's "
-    "format. Check it with: agentflow doctor --model {spec}. Serve it where the format can be enforced "
-    "(--context structured_output=always, for example on vLLM), or use a larger model."
+    "No answer: the planner's model ({spec}) wrote no plan that could be read ({problem}). Check it with: agentflow "
+    "doctor --model {spec}. Serve it where the format can be enforced (--context structured_output=always, for example "
+    "on vLLM), or use a larger model."
 )
 """The answer of a run that ended without a readable plan."""
 
@@ -84,7 +84,8 @@ class Generator:
         """Return the answer, within the rest of the run's time and what is kept for the answer. Raises ModelError."""
         context = Context.of(runtime)
         if state.status == "no_plan":
-            return _without_model(NO_PLAN.format(spec=context.model_name_of("planner")))
+            spec, problem = context.model_name_of("planner"), state.memory[-1].plan.problem
+            return _without_model(NO_PLAN.format(spec=spec, problem=problem))
         prompt = context.prompts.get("generator", PROMPTS[context.profile_of("generator")])
         message_id = str(uuid4())
         try:

@@ -201,8 +201,6 @@ async def enforced(
         try:
             reply = await reply_of(model, messages, config, extra_body=fields)
         except ModelError as error:
-            if error.code in MUTE:
-                return None
             if error.code not in ("bad_request", "bad_setting", "server_error"):
                 raise
             unsupported.add(way)

@@ -14,6 +14,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.nodes.answer_text import AnswerStream
+from agentflow.nodes.planner import parse
 from agentflow.nodes.reply_parsing import spoken
 from tests.fake_openai import FakeOpenAI, Reply
 
@@ -92,13 +93,20 @@ async def test_a_reply_that_says_nothing_is_no_fault_of_the_planner(case: str) -
     assert trace.failure.code == row["code"]
 
 
+async def test_a_planner_that_says_nothing_is_told_from_one_that_says_too_little() -> None:
+    for message in ("", "I would add."):
+        with FakeOpenAI(lambda body, message=message: sent({"message": {"content": message}}, body)) as server:
+            context = Context(model=f"openai-compatible:m@{server.base_url}", max_turns=1)
+            trace = await run(build_graph(), Task.of("What is 3 times 17?", "51"), context)
+        assert trace.status == "no_plan"
+        assert f"({parse(message, ['python_coder']).problem})" in trace.answer
+
+
 async def test_a_thought_that_the_prompt_opened_is_not_shown_once_the_model_is_known_for_it() -> None:
-    [row] = [row for row in ROWS if row["case"] == "thought that the prompt opened"]
-    with FakeOpenAI(lambda body: sent(row, body)) as server:
+    reply = "It is 50, if I am not wrong.\nBut I am: 3 times 7 is 21, and 3 times 10 is 30.\n</think>\n\nAnswer: 51"
+    with FakeOpenAI(lambda body: iter(reply.split(" ")) if body.get("stream") else reply) as server:
         context, asked = Context(model=f"openai-compatible:m@{server.base_url}"), [HumanMessage("?")]
-        await ask(context, "planner", asked)
-        answer, shown = AnswerStream(), ""
-        async for part in stream_text(context, "generator", asked):
-            shown += answer.add(part)
-            assert "50" not in shown
-        assert shown + answer.end() == "51"
+        assert await ask(context, "planner", asked) == "\n\nAnswer: 51"
+        answer = AnswerStream()
+        shown = [answer.add(part) async for part in stream_text(context, "generator", asked)]
+    assert "".join(shown) + answer.end() == "51"

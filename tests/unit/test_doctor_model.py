@@ -9,6 +9,7 @@ import pytest
 from agentflow.checks.doctor import Check
 from agentflow.checks.model import SAMPLES, examine
 from agentflow.graph.context import Context
+from agentflow.graph.models.reply import REMEDIES
 from tests.fake_openai import FakeOpenAI, Reply, completion
 
 REPLIES = {
@@ -120,3 +121,17 @@ async def test_log_probabilities_that_cannot_be_trained_on(sampled: Sampled | No
 async def test_a_server_that_fails_is_one_line_for_each_module() -> None:
     found = await checked(FakeOpenAI(lambda _: (400, {"error": {"message": "no", "param": None, "code": None}})))
     assert {found[module][0] for module in MODULES} == {"no"}
+
+
+async def test_a_model_that_the_server_does_not_list_is_tried() -> None:
+    fake = server()
+    fake.models = ("fake-model:latest",)
+    found = await checked(fake)
+    assert {found[module][0] for module in MODULES} == {"ok"}
+    assert found["structured output"][0] == "ok"
+
+
+async def test_a_reply_that_says_nothing_is_named_as_what_it_is() -> None:
+    found = await checked(server(generator="<think>It is 391."))
+    assert found["generator"][0] == "no"
+    assert REMEDIES["thought"] in found["generator"][1]
