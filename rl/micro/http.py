@@ -28,8 +28,9 @@ class Refused(Exception):
 
     @property
     def response(self) -> Response:
-        """The response, which tells clients not to repeat the request."""
-        return JSONResponse(protocol.error(str(self), self.code), self.status, {"x-should-retry": "false"})
+        """The response, which tells clients not to repeat the request, or when."""
+        again = {"retry-after": "1"} if self.status == 429 else {"x-should-retry": "false"}
+        return JSONResponse(protocol.error(str(self), self.code), self.status, again)
 
 
 async def refuse(request: Request, refused: Exception) -> Response:

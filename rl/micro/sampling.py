@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from agentflow.rl.micro.kv_cache import Floats, Ints
 
+LOWEST = 1e-5
+"""Temperatures between 0 and this one are this one: logits divided by less are infinite in float32."""
+
 
 @dataclass(frozen=True)
 class Sampler:
@@ -27,7 +30,7 @@ def sample(logits: Floats, samplers: Sequence[Sampler]) -> tuple[Ints, Floats]:
     Log-probabilities are those of softmax(logits / temperature), or of softmax(logits) at temperature 0. That is the
     sampling distribution for top_p = 1; a smaller top_p removes tokens without renormalising the log-probabilities.
     """
-    temperature = np.array([[s.temperature or 1.0] for s in samplers], np.float32)
+    temperature = np.array([[max(s.temperature, LOWEST) if s.temperature else 1.0] for s in samplers], np.float32)
     logprobs = logits / temperature
     logprobs -= logprobs.max(axis=1, keepdims=True)
     logprobs -= np.log(np.exp(logprobs).sum(axis=1, keepdims=True))

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakSet
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -31,6 +32,9 @@ from agentflow.tools.untrusted_text import bounded_line
 
 MOST_BYTES = 1 << 20
 """Maximum size of a request's body; a prompt that fills the model's 4,096 positions has less than a tenth of it."""
+
+MOST_OPEN = 1024
+"""Maximum number of completions that run or wait; requests for more are refused for the time being."""
 
 Served = Mapping[str, Checkpoint]
 
@@ -55,6 +59,7 @@ def build_app(served: Served, key: str = "") -> Starlette:
 class _Server:
     def __init__(self, served: Served, key: str) -> None:
         self.served, self.key = served, key
+        self.replies: WeakSet[_Reply] = WeakSet()
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -90,7 +95,10 @@ class _Server:
             messages = [message.as_pair() for message in wanted.messages]
             served = served.addressed_by(messages[0][1])
             prompt_ids = await asyncio.to_thread(_encode, messages, served)
+            if sum(reply.open for reply in self.replies) + wanted.n > MOST_OPEN:
+                raise Refused(429, "too many replies are being written; try again later", "rate_limit_exceeded")
             reply = _Reply(wanted, served.tokenizer, prompt_ids)
+            self.replies.add(reply)
             reply.start(served.engine)
         except ContextWindowExceeded as error:
             raise Refused(400, str(error), "context_length_exceeded") from error
@@ -137,10 +145,16 @@ class _Reply:
                 stop=wanted.stops,
                 seed=None if wanted.seed is None else wanted.seed + index,
                 on_token=put if wanted.stream else None,
+                turn=index,
             )
             if wanted.stream:
                 future.add_done_callback(lambda _, put=put: put(None, 0.0))  # type: ignore[misc]
             self.choices.append(_Choice(future))
+
+    @property
+    def open(self) -> int:
+        """Number of choices that run or wait."""
+        return sum(not choice.future.done() for choice in self.choices)
 
     def cancel(self) -> None:
         """Cancel all choices, which frees their slots."""

@@ -191,6 +191,38 @@ def test_cancelling_frees_the_slot(make: Callable[..., Engine], slow: Callable[[
     assert engine.prefilled <= 5 + 5
 
 
+def test_what_was_cancelled_is_not_looked_for_in_the_cache(
+    make: Callable[..., Engine], slow: Callable[[Engine], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, sought = make(slots=1), list[int]()
+    longest = engine._longest_prefix
+    monkeypatch.setattr(engine, "_longest_prefix", lambda prompt: (sought.append(len(prompt)), longest(prompt))[1])
+    slow(engine)
+    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
+    until(lambda: len(engine._running) == 1)
+    assert all(engine.submit(_prompt(seed, 50)).cancel() for seed in range(40))
+    last = engine.submit(_prompt(2, 7), max_tokens=1)
+    endless.cancel()
+    assert last.result(timeout=LAST_RESORT)
+    assert sought == [5, 7]
+
+
+def test_callers_take_turns(make: Callable[..., Engine], slow: Callable[[Engine], None]) -> None:
+    engine, done = make(slots=1), list[str]()
+    slow(engine)
+    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
+    until(lambda: len(engine._running) == 1)
+    turns = {"a0": 0, "a1": 1, "a2": 2, "b0": 0, "b1": 1, "c0": 0}
+    futures = [engine.submit(_prompt(9, 5), max_tokens=1, turn=turn) for turn in turns.values()]
+    for name, future in zip(turns, futures, strict=True):
+        future.add_done_callback(lambda _, name=name: done.append(name))  # type: ignore[misc]
+    endless.cancel()
+    for future in futures:
+        future.result(timeout=LAST_RESORT)
+    until(lambda: len(done) == len(turns))
+    assert done == ["a0", "b0", "c0", "a1", "b1", "a2"]
+
+
 def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> None:
     model, tokenizer = MicroModel.load(directory), MicroTokenizer.load(directory)
     prefill, step = model.prefill, model.step

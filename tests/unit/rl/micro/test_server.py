@@ -2,6 +2,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ pytest.importorskip("starlette", reason="the extra serve is not installed")
 
 from starlette.requests import Request
 
+from agentflow.rl.micro import server
 from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Engine
 from agentflow.rl.micro.model import MicroModel
@@ -123,6 +125,24 @@ async def test_what_cannot_fit_is_not_tokenised(texts: list[str], served: Checkp
     assert not hasattr(served.tokenizer, "threads")
     refused = await ask(served, {**saying("x"), "model": "x" * 500_000})
     assert (refused.status_code, len(refused.content) < 1000) == (404, True)
+
+
+async def test_more_than_can_wait_is_refused_for_the_time_being(
+    served: Checkpoint, slow: Callable[[Engine], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MOST_OPEN", 3)
+    assert isinstance(served.engine, Engine)
+    slow(served.engine)
+    transport = httpx.ASGITransport(build_app({"m": served}))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        ask = partial(client.post, "/v1/chat/completions")
+        first = asyncio.create_task(ask(json={**saying("x"), "max_tokens": 6, "n": 2}))
+        await asyncio.to_thread(until, lambda: len(served.engine._running) == 2)  # type: ignore[union-attr]
+        refused = await ask(json={**saying("x"), "n": 2})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert (await ask(json=saying("x"))).status_code == 200
+        assert (await first).status_code == 200
+        assert (await ask(json={**saying("x"), "n": 2})).status_code == 200
 
 
 # ---------------------------------------------------------------- requests, and what is sent of a reply
