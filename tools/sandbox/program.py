@@ -1,6 +1,7 @@
 """Runs a program as Python runs a script: as the module `__main__`, in its folder.
 
-As in a notebook, the value of a last bare expression is printed. An error is reported as one line on standard error.
+As in a notebook, the value of a last bare expression is printed, and that of a last assignment if the program prints
+nothing at all. An error is reported as one line on standard error.
 Only the standard library is used, since this module runs inside the sandbox.
 """
 
@@ -65,9 +66,9 @@ def _report(error: BaseException) -> None:
 
 
 def run(source: str, path: str) -> None:
-    """Run the program in a new `__main__` module and print the value of a last bare expression."""
+    """Run the program in a new `__main__` module and print its last value."""
     tree = ast.parse(source, path)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = _last_value(tree, source)
     main = ModuleType("__main__")
     main.__file__ = path
     sys.modules["__main__"] = main
@@ -75,10 +76,21 @@ def run(source: str, path: str) -> None:
     sys.path.insert(0, os.getcwd())
     namespace: dict[str, Any] = vars(main)
     exec(compile(tree, path, "exec"), namespace)  # noqa: S102 - the purpose of this child process
-    if isinstance(last, ast.Expr):
-        value = eval(compile(ast.Expression(last.value), path, "eval"), namespace)  # noqa: S307 - as above
+    if last is not None:
+        value = eval(compile(ast.Expression(last), path, "eval"), namespace)  # noqa: S307 - as above
         if value is not None:
             print(value)
+
+
+def _last_value(tree: ast.Module, source: str) -> ast.expr | None:
+    """Return the expression whose value is to be printed at the end, taken out of the tree if it stands there alone."""
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Expr):
+        tree.body.pop()
+        return last.value
+    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name) and "print" not in source:
+        return ast.Name(last.targets[0].id, ast.Load(), lineno=last.lineno, col_offset=0)
+    return None
 
 
 def describe(error: BaseException, path: str) -> str:
