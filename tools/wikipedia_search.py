@@ -2,7 +2,7 @@
 
 The page with that title is returned in full. Otherwise, one line on each of the closest pages is returned, so that the
 next step can name one of them. Wikipedia and a local corpus answer in the same form. A retrieval server finds passages,
-which are returned unchanged.
+as does an index of short texts; these are returned unchanged.
 """
 
 import re
@@ -19,6 +19,9 @@ from agentflow.tools.search_cache import SearchCache
 from agentflow.tools.tool_model import UNKNOWN
 
 CLOSEST = 3
+"""Pages of which one line is returned."""
+PASSAGES = 5
+"""Passages that are returned."""
 MAX_LINE = 240
 """Characters of a closest page's first sentence."""
 
@@ -48,10 +51,10 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
 
     async def find(name: str) -> Found:
         if kept is None:
-            return await encyclopedia.find(name, CLOSEST)
+            return await encyclopedia.find(name, PASSAGES)
 
         async def load() -> object:
-            return asdict(await encyclopedia.find(name, CLOSEST))
+            return asdict(await encyclopedia.find(name, PASSAGES))
 
         record = await kept.get("wikipedia_search", corpus, name, load)
         exact = Article(**record["exact"]) if record["exact"] else None
@@ -83,7 +86,7 @@ def answer(name: str, found: Found) -> str:
         return "\n".join(f"{page.title}: {' '.join(page.text.split())}" for page in found.closest)
     head = f'"{name}" names several pages' if found.exact else f'No page is titled "{name}"'
     return "\n".join(
-        [f"{head}. Closest pages:", *(f"- {page.title}: {_first_sentence(page)}" for page in found.closest)]
+        [f"{head}. Closest pages:", *(f"- {page.title}: {_first_sentence(page)}" for page in found.closest[:CLOSEST])]
     )
 
 

@@ -17,6 +17,7 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
@@ -34,6 +35,12 @@ MAX_COUNTED = 30_000
 COMMON = 100
 """Number of passages from which a word is stored as common. The cost of rarer words is negligible."""
 
+SAMPLE = 1_000
+"""Number of texts by which an index is one of passages or of articles."""
+MAX_PASSAGE = 1_200
+"""Mean number of characters up to which texts are passages, which can be shown in full."""
+
+_MEAN = "SELECT avg(length(text)) FROM (SELECT text FROM passage ORDER BY number LIMIT ?)"
 _SEARCH = """
 SELECT title, passage.text, id FROM (
     SELECT found, score FROM (
@@ -88,6 +95,11 @@ class Corpus:
     def __len__(self) -> int:
         """Return the number of passages."""
         return int(self._rows("SELECT count(*) FROM passage")[0][0])
+
+    @cached_property
+    def is_of_passages(self) -> bool:
+        """True if its texts are short, as passages are, going by the first ones."""
+        return float(self._rows(_MEAN, SAMPLE)[0][0] or 0) <= MAX_PASSAGE
 
     def page(self, title: str) -> Passage | None:
         """Return the first passage with this title, ignoring case and white space."""

@@ -65,7 +65,8 @@ class LocalEncyclopedia:
             raise ToolFailure(ErrorClass.TOOL_ERROR, str(error)) from error
         if page := corpus.page(name):
             return Found(Article(page.title, page.text), [])
-        return Found(None, [Article(hit.title, hit.text) for hit in corpus.search(name, k)])
+        closest = [Article(hit.title, hit.text) for hit in corpus.search(name, k)]
+        return Found(None, closest, passages=not provider(self._corpus) and corpus.is_of_passages)
 
 
 @lru_cache(maxsize=16)

@@ -34,7 +34,8 @@ async def look_up(query: Any, source: Any) -> ToolResult:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
-    build(tmp_path / "corpus.db", PASSAGES)
+    """An index of articles: one is so long that their mean length is not that of passages."""
+    build(tmp_path / "corpus.db", [*PASSAGES, Passage("Quorn", "A word. " * 1_000)])
     return str(tmp_path / "corpus.db")
 
 
@@ -54,6 +55,12 @@ async def test_a_page_of_that_title_comes_in_full_else_the_closest_one_line_each
     missing = await look_up("x", str(tmp_path / "none.db"))
     assert missing.error is ErrorClass.TOOL_ERROR
     assert "none.db; build one with agentflow corpus build" in missing.output
+
+
+async def test_the_closest_texts_of_an_index_of_passages_come_in_full(tmp_path: Path) -> None:
+    build(tmp_path / "passages.db", PASSAGES)
+    found = await look_up("the painter of Velmora", str(tmp_path / "passages.db"))
+    assert "Ilka Dorn: Ilka Dorn, b. 1950, is a painter. She lives in Velmora." in found.output.splitlines()
 
 
 async def test_no_hit_is_an_empty_result(corpus: str) -> None:
@@ -236,7 +243,7 @@ async def test_it_speaks_the_form_of_retrieval_servers_and_shows_passages_whole(
     assert result.provider == httpserver.url_for("/retrieve")
     # A request that an earlier test gave up may still come in.
     (request,) = [request for request, _ in httpserver.log if request.path == "/retrieve"]
-    assert request.get_json() == {"queries": ["who wrote Blade Runner"], "topk": 3, "return_scores": True}
+    assert request.get_json() == {"queries": ["who wrote Blade Runner"], "topk": 5, "return_scores": True}
 
 
 @pytest.mark.parametrize(
