@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-AgentName = Literal["direct", "react", "team", "agentflow"]
-"""direct: one call without tools. react: one policy in a loop with tools. team: planner, assistant and critic in turn,
-untrained. agentflow: AgentFlow's graph."""
+AgentName = Literal["direct", "rag", "react", "team", "agentflow"]
+"""direct: one call without tools. rag: one search with the question, then one call. react: one policy in a loop with
+tools. team: planner, assistant and critic in turn, untrained. agentflow: AgentFlow's graph."""
 AGENTS: tuple[AgentName, ...] = get_args(AgentName)

@@ -7,7 +7,7 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from agentflow.evals.agent_names import AgentName
-from agentflow.evals.baselines import direct, react, team
+from agentflow.evals.baselines import direct, rag, react, team
 from agentflow.graph import agent
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
@@ -24,6 +24,8 @@ def agent_prompts(name: AgentName, context: Context) -> dict[Prompted, str]:
     match name:
         case "direct":
             return {"planner": direct.PROMPT}
+        case "rag":
+            return {"planner": rag.PROMPT}
         case "react":
             return {"planner": react.PROMPT}
         case "team":
@@ -50,6 +52,8 @@ def agent_graph(
     match name:
         case "direct":
             return direct.build_graph()
+        case "rag":
+            return rag.build_graph(tools)
         case "react":
             return react.build_graph(tools)
         case "team":

@@ -1,5 +1,6 @@
 """The baselines: what a policy writes is read, and each graph gives a trace as AgentFlow's does."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.state import Plan
 from agentflow.tools.catalogue import standard_cards
+from agentflow.tools.encyclopedia.corpus import Passage
+from agentflow.tools.encyclopedia.corpus_build import build
 from agentflow.tools.result import ErrorClass
 from tests.fake_openai import FakeOpenAI
 
@@ -118,6 +121,23 @@ async def test_each_leaves_a_trace_with_what_it_did(
     if status == "answered":
         assert trace.answer == "42"
         assert [(one.tool, one.result.output) for one in trace.turns[:1]] == [("python_coder", "42")][:turns]
+
+
+async def test_rag_searches_once_with_the_question_and_answers_from_what_it_finds(tmp_path: Path) -> None:
+    build(tmp_path / "facts.db", [Passage("Arithmetic", "6 times 7 is 42.")])
+
+    def answer(body: dict[str, Any]) -> str:
+        return f"Answer: {body['messages'][-1]['content'].split(' is ')[1].split('.')[0]}"
+
+    with FakeOpenAI(answer) as server:
+        context = Context(
+            model=f"vllm:any@{server.base_url}", tools=["wikipedia_search"], corpus=str(tmp_path / "facts.db")
+        )
+        trace = await run(agent_graph("rag"), TASK, context)
+        lacking = await run(agent_graph("rag"), TASK, context.model_copy(update={"tools": ["python_coder"]}))
+    assert (trace.answer, trace.status, trace.usage.calls) == ("42", "answered", 1)
+    assert [turn.arguments for turn in trace.turns] == [{"query": TASK.question}]
+    assert (lacking.status, lacking.usage.calls) == ("failed", 0)
 
 
 @pytest.mark.parametrize("name", ["direct", "react", "team"])

@@ -1,0 +1,60 @@
+"""Retrieval-augmented generation: one search with the question as it is, and one answer from what was found.
+
+The search is one call of wikipedia_search, so that it finds what the other agents find.
+
+Source: P. Lewis et al., "Retrieval-Augmented Generation for Knowledge-Intensive NLP Tasks", NeurIPS 2020.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
+
+from agentflow.evals.baselines.run import ask_in_time, graph_of
+from agentflow.graph.agent import Agent
+from agentflow.graph.context import Context
+from agentflow.graph.models.spec import ModelError
+from agentflow.graph.state import Action, Plan, State, Turn, Verdict
+from agentflow.graph.toolbox import Toolbox
+from agentflow.nodes import answer_text
+from agentflow.tools.result import ToolResult
+from agentflow.tools.run import run_tool
+
+SEARCH = "wikipedia_search"
+
+PROMPT = """\
+Answer the question from the passages. Think first if it helps, then end with:
+Answer: the answer alone, in the form that the question asks for"""
+
+
+def messages(question: str, retrieved: ToolResult) -> list[BaseMessage]:
+    """Return the messages of the one call."""
+    return [SystemMessage(PROMPT), HumanMessage(f"{retrieved.describe()}\n\nQuestion: {question}")]
+
+
+def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
+    """Return the compiled graph; `tools` may hold another tool of the name wikipedia_search."""
+    toolbox = Toolbox(tools)
+
+    async def retrieve(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Node: search for the question, in a turn of its own. Raises ModelError without the tool."""
+        context = Context.of(runtime)
+        tool = (await toolbox.available_tools(context)).tools.get(SEARCH)
+        if tool is None:
+            raise ModelError(f"the agent rag needs {SEARCH} among its tools", configuration=True, code="no_tool")
+        arguments = {"query": state.question}
+        result = await run_tool(tool, arguments, state.seconds_left())
+        action = Action(arguments=arguments, result=result.shortened(context.memory_tokens))
+        plan = Plan(text=state.question, sub_goal=state.question, tool=SEARCH)
+        return {"memory": [Turn(turn=1, plan=plan, action=action, verdict=Verdict(analysis="", signal="continue"))]}
+
+    async def policy(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
+        """Node: answer the question from the passages."""
+        conversation = messages(state.question, state.memory[-1].action.result)
+        reply = await ask_in_time(Context.of(runtime), "planner", conversation, state.seconds_left())
+        status = "out_of_time" if reply is None else "answered"
+        return {"answer": answer_text.parse(reply or ""), "status": status, "messages": [AIMessage(reply or "")]}
+
+    return graph_of("rag", retrieve=retrieve, planner=policy)
