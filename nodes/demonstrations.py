@@ -6,7 +6,7 @@ alone, since it copied one of the lines that these offered.
 """
 
 from agentflow.graph.state import Action, Plan, Turn, Verdict
-from agentflow.tools.result import ErrorClass, ToolResult
+from agentflow.tools.result import ToolResult
 
 
 def _turn(number: int, sub_goal: str, tool: str, call: str, result: ToolResult, missing: str = "") -> Turn:
@@ -22,8 +22,6 @@ def _found(output: str) -> ToolResult:
     return ToolResult(status="ok", output=output)
 
 
-_YEAR = "Find out when Marie Curie won her first Nobel Prize."
-
 SUM = "What is 12 percent of 250?"
 JUDGED = {
     "How old was Marie Curie when she won her first Nobel Prize?": [
@@ -37,21 +35,12 @@ JUDGED = {
         ),
         _turn(
             2,
-            _YEAR,
-            "base_generator",
-            "When did Marie Curie win her first Nobel Prize?",
-            ToolResult.failed(ErrorClass.EMPTY_RESULT, "the model gave no answer"),
-            "the year of her first Nobel Prize is missing",
-        ),
-        _turn(
-            3,
-            _YEAR,
+            "Find out when Marie Curie won her first Nobel Prize.",
             "wikipedia_search",
             "List of Nobel laureates",
             _found("1903: Marie Curie, Physics."),
             "the age, 1903 minus 1867, is missing",
         ),
-        _turn(4, "Compute the age.", "python_coder", "print(1903 - 1867)", _found("36")),
     ],
     SUM: [
         _turn(1, "Compute 12 percent of 250.", "python_coder", "print(250 * 0.12)", _found("30.0")),

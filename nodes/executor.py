@@ -28,6 +28,7 @@ from agentflow.graph.state import Action, PendingCall, Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
 from agentflow.nodes.at_most_once import AtMostOnce, needs_mark, uncertain
+from agentflow.nodes.planner import given_input
 from agentflow.nodes.reply_parsing import (
     as_data,
     data_objects,
@@ -86,7 +87,7 @@ def messages(
 
     In the lean profile it sees the question too, and the call of the tool that failed in the turn before, if any.
     """
-    program = list(card.arguments.get("properties", {})) == ["code"]
+    program = card.takes_program
     system = fill(
         prompt,
         name=card.name,
@@ -107,6 +108,12 @@ def _failure(memory: Sequence[Turn], plan: Plan) -> str:
     if action is None or not action.arguments or not action.result.error or memory[-1].plan.tool != plan.tool:
         return ""
     return f"\n\nThe last call was:\n{describe_call(action.arguments)}\n{action.result.describe()}\nWrite another call."
+
+
+def _failed_just_now(memory: Sequence[Turn], plan: Plan, arguments: dict[str, Any]) -> bool:
+    """Return whether the last turn made this call, in vain."""
+    last = memory[-1] if memory else None
+    return bool(last and last.action.result.error and (last.plan.tool, last.action.arguments) == (plan.tool, arguments))
 
 
 def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
@@ -157,6 +164,20 @@ def _tagged(reply: str) -> Iterator[dict[str, Any]]:
     """Yield the arguments of a call in the XML of Qwen3-Coder, MiniMax or GLM, if there is one."""
     if found := {(name or key).strip(): value.strip("\n") for name, key, value in _TAGGED.findall(reply)}:
         yield found
+
+
+def call_in(plan: Plan, card: ToolCard) -> dict[str, Any] | None:
+    """Return the arguments of the call that the plan itself holds, or None if a model has to write them."""
+    if card.takes_step:
+        return {card.takes_step: f"{plan.sub_goal}\n{plan.context}".strip()}
+    given = given_input(plan.text)
+    if not given:
+        return None
+    if card.text_argument and not card.takes_program:
+        return {card.text_argument: given}
+    arguments = parse(given, card)
+    required = set(card.arguments.get("required", ()))
+    return arguments if arguments is not None and required <= arguments.keys() else None
 
 
 def reply_form(card: ToolCard) -> ReplyForm:
@@ -283,8 +304,10 @@ class Executor:
 
     async def _write(self, context: Context, state: State, plan: Plan, card: ToolCard) -> str:
         """Return the model's reply with the call, or the call itself where it is the plan's step in its own words."""
-        if context.profile_of("executor") == "lean" and card.takes_step:
-            return json.dumps({card.takes_step: f"{plan.sub_goal}\n{plan.context}".strip()})
+        if context.profile_of("executor") == "lean":
+            arguments = call_in(plan, card)
+            if arguments is not None and not _failed_just_now(state.memory, plan, arguments):
+                return json.dumps(arguments)
         return await ask(context, "executor", conversation_of(state, context, plan, card), reply_form(card))
 
     async def _after_approval(self, state: State, call: PendingCall, tool: BaseTool, card: ToolCard) -> dict[str, Any]:

@@ -57,13 +57,30 @@ class ToolCard(BaseModel):
     tool declares otherwise.
     """
     takes_step: str = ""
-    """Name of an argument that takes the planner's step as it is written, so that no model needs to write the call."""
+    """Name of an argument that takes the planner's whole step, as it is written, in place of its input alone."""
     made_up: bool = False
     """True if the example is generated and only shows the form of a call. It must not be executed."""
 
     def examples_as_json(self) -> list[str]:
         """Return one line per example."""
         return [json.dumps(example, ensure_ascii=False) for example in self.examples]
+
+    @property
+    def text_argument(self) -> str:
+        """The name of the tool's argument if it has only one and that is text, else ""."""
+        (name, schema), *others = [*_properties(self.arguments).items(), ("", {})]
+        return name if len(others) == 1 and schema.get("type") == "string" and "enum" not in schema else ""
+
+    @property
+    def takes_program(self) -> bool:
+        """True if the tool's only argument is a program in Python."""
+        return self.text_argument == "code"
+
+    def describe_input(self) -> str:
+        """Return what the tool's only argument is."""
+        if self.takes_program:
+            return "one complete program in a ```python block, which prints its result"
+        return _cut(str(_properties(self.arguments)[self.text_argument].get("description", "")), "argument")
 
     def describe_arguments(self) -> list[str]:
         """Return one line per argument: name, type, whether it is optional, and its description.
