@@ -250,8 +250,8 @@ async def test_it_speaks_the_form_of_retrieval_servers_and_shows_passages_whole(
     "document", [{"title": "T", "text": "t"}, {"id": 3, "contents": '"T"\nt'}, {"document": {"contents": "T\nt"}}]
 )
 async def test_documents_come_in_several_forms(httpserver: HTTPServer, document: dict[str, Any]) -> None:
-    httpserver.expect_request("/retrieve").respond_with_json({"result": [[document] * 5]})
-    assert (await retrieved(httpserver)).output.splitlines() == ["T: t"] * 3
+    httpserver.expect_request("/retrieve").respond_with_json({"result": [[document] * 7]})
+    assert (await retrieved(httpserver)).output.splitlines() == ["T: t"] * 5
 
 
 UNREADABLE = table(__file__, "unreadable.txt")
