@@ -61,7 +61,9 @@ EXAMPLES = {
     "python_coder": (
         "A bakery sells 36 rolls an hour. How many does it sell from 8:00 to 18:30?",
         "Compute how many rolls are sold from 8:00 to 18:30.",
-        "```python\n# from 8:00 to 18:30, in hours\nhours = 18.5 - 8\n# 36 rolls an hour\nprint(hours * 36)\n```",
+        "```python\nfrom datetime import datetime\n\n# From 8:00 to 18:30\n"
+        "opens, closes = datetime(2024, 1, 1, 8, 0), datetime(2024, 1, 1, 18, 30)\n"
+        "hours = (closes - opens).total_seconds() / 3600\n# 36 rolls an hour\nprint(36 * hours)\n```",
     ),
     "wikipedia_search": (
         "In which country was the architect of the Sydney Opera House born?",

@@ -160,7 +160,7 @@ def test_the_planner_sees_a_plan_and_no_calls() -> None:
     shown = "".join(message.text for message in planner.conversation_of(State(question="Q?"), CONTEXT, CARDS))
     for name in planner.EXAMPLES:
         plan = planner.parse(planner.example_of_a_plan([name]), CARDS)
-        assert (plan.name, executor.call_in(plan, CARDS[name]) is None) == (name, False)
+        assert (plan.tool, executor.call_in(plan, CARDS[name]) is None) == (name, False)
     assert planner.example_of_a_plan(CARDS) in shown
     assert not any(example in shown for card in CARDS.values() for example in card.examples_as_json())
     assert planner.example_of_a_plan(["mine"]) == ""
