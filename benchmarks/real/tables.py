@@ -1,0 +1,167 @@
+"""The tables of docs/reproduce.md: seven benchmarks, a real small model, AgentFlow beside its rivals.
+
+`python -m benchmarks.real.tables --data DIR` serves Qwen2.5-Coder-Instruct with llama.cpp, asks each agent the first
+questions of each benchmark, and prints the table; `--record` adds it to docs/lab/tables.json. What was evaluated
+before is kept under --out and is not asked again, so that a table can be made in pieces: `--only hotpotqa:rag`, or a
+larger `--limit`.
+
+DIR has the questions (gsm8k/test.jsonl, multihop/test.jsonl, multihop/passages.jsonl, medqa_test.jsonl, amc23.jsonl).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentflow.evals.intervals import accuracy_interval
+from benchmarks.real.llamacpp import lacking, serving
+
+RECORDED = Path(__file__).parents[2] / "docs" / "lab" / "tables.json"
+SEARCHED = ("hotpotqa", "2wiki", "musique")
+FILES = {"gsm8k": "gsm8k/test.jsonl", "amc23": "amc23.jsonl", "medqa": "medqa_test.jsonl"}
+BENCHMARKS = ("gsm8k", "game24", *SEARCHED, "medqa", "amc23")
+AGENTS = ("direct", "rag", "react", "team", "agentflow")
+SETTINGS = ("--max-turns", "6", "--concurrency", "4", "--context", "max_tokens=400", "--context", "max_seconds=7200")
+
+
+def arguments(benchmark: str, agent: str, limit: int, data: Path, out: Path) -> list[str]:
+    """Return the words after `agentflow eval` of one cell of the table, without the model."""
+    words = [benchmark, "--agent", agent, "--limit", str(limit), "--out", str(out / benchmark / agent), *SETTINGS]
+    if benchmark in SEARCHED:
+        file, index = out.parent / f"{benchmark}.jsonl", out.parent / "passages.sqlite"
+        return [
+            *words,
+            "--file",
+            str(file),
+            "--tools",
+            "base_generator,python_coder,wikipedia_search",
+            "--corpus",
+            str(index),
+        ]
+    words += ["--tools", "base_generator,python_coder"]
+    if benchmark == "gsm8k":  # no benchmark of ours: a file of questions
+        words[0] = str(data / FILES[benchmark])
+    elif benchmark in FILES:
+        words += ["--file", str(data / FILES[benchmark])]
+    return words
+
+
+def prepare(data: Path, out: Path) -> None:
+    """Write the questions of each search benchmark to a file of its own, and the index of their passages."""
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [json.loads(line) for line in (data / "multihop" / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+    for benchmark in SEARCHED:
+        own = [row for row in rows if row["dataset"] == benchmark]
+        lines = (json.dumps({key: row[key] for key in ("id", "question", "golden_answers")}) for row in own)
+        (out / f"{benchmark}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    if not (index := out / "passages.sqlite").exists():
+        _agentflow("corpus", "build", str(data / "multihop" / "passages.jsonl"), "--out", str(index))
+
+
+def figures(traces: Iterable[dict[str, Any]], titles: dict[str, list[str]]) -> dict[str, float]:
+    """Return the figures of one cell. Calls, tokens and seconds are of a question."""
+    traces = list(traces)
+    usage = [one for trace in traces for module in trace["usage"]["modules"].values() for one in module.values()]
+    marks = [float(trace["decision"] == "correct") for trace in traces]
+    right, (low, high) = sum(marks), accuracy_interval(marks)
+    tokens = sum(one["total_tokens"] for one in usage)
+    turns = [turn for trace in traces for turn in trace["turns"]]
+    found = {
+        "questions": len(traces),
+        "right": right,
+        "low": low,
+        "high": high,
+        "calls": sum(one["calls"] for one in usage) / len(traces),
+        "tokens": tokens / len(traces),
+        "tokens per right answer": tokens / max(1, right),
+        "seconds": sum(trace["seconds"] for trace in traces) / len(traces),
+        "turns with an error": sum(bool(turn["result"]["error"]) for turn in turns) / max(1, len(turns)),
+        "ended without an answer": sum(trace["status"] != "answered" for trace in traces) / len(traces),
+    }
+    for metric in ("em", "f1"):
+        if values := [trace["metrics"][metric] for trace in traces if metric in trace["metrics"]]:
+            found[metric] = sum(values) / len(traces)
+    searched = [(trace, titles[question]) for trace in traces if (question := trace["task"]["question"]) in titles]
+    if searched and turns:
+        found["gold titles found"] = sum(_recall(*one) for one in searched) / len(searched)
+    return found
+
+
+def _recall(trace: dict[str, Any], titles: Sequence[str]) -> float:
+    """Return the share of the gold passages that some search showed."""
+    shown = "\n".join(turn["result"]["output"] for turn in trace["turns"] if turn["tool"] == "wikipedia_search")
+    return sum(f"{title}: " in shown for title in titles) / len(titles)
+
+
+def table(cells: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Return the table in Markdown: a row a benchmark and agent."""
+    lines = [
+        "| benchmark | agent | right (95 %) | EM, F1 | titles found | calls | tokens | tokens each right | seconds |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for benchmark in BENCHMARKS:
+        agents = {agent: cells.get(benchmark, {}).get(agent) for agent in AGENTS}
+        best = max((one["right"] / one["questions"] for one in agents.values() if one), default=0)
+        for agent, one in agents.items():
+            if one:
+                lines.append(_line(benchmark, agent, one, best))
+    return "\n".join(lines)
+
+
+def _line(benchmark: str, agent: str, one: dict[str, float], best: float) -> str:
+    share = one["right"] / one["questions"]
+    right = f"{one['right']:.0f} of {one['questions']} ({one['low']:.2f} to {one['high']:.2f})"
+    texts = f"{one['em']:.2f}, {one['f1']:.2f}" if "em" in one and benchmark in SEARCHED else ""
+    recall = f"{one['gold titles found']:.2f}" if "gold titles found" in one else ""
+    cost = f"{one['calls']:.1f} | {one['tokens']:,.0f} | {one['tokens per right answer']:,.0f} | {one['seconds']:.0f}"
+    return f"| {benchmark} | {agent} | {f'**{right}**' if share == best else right} | {texts} | {recall} | {cost} |"
+
+
+def main() -> int:
+    """Evaluate, print and record."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real.tables", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the questions and passages")
+    parser.add_argument("--size", choices=("0.5b", "1.5b"), default="1.5b", help="the model")
+    parser.add_argument("--limit", type=int, default=50, help="most questions of a benchmark")
+    parser.add_argument("--only", action="append", default=[], metavar="BENCHMARK[:AGENT]", help="only these cells")
+    parser.add_argument("--out", type=Path, default=Path("runs/tables"), help="folder of the traces")
+    parser.add_argument("--record", action="store_true", help="keep the figures beside the page")
+    parser.add_argument("--table", action="store_true", help="print what was recorded, and evaluate nothing")
+    options = parser.parse_args()
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
+    if options.table:
+        print(table(recorded.get(options.size, {})))
+        return 0
+    if lacks := lacking():
+        print(f"no real model can be served: {lacks}", file=sys.stderr)
+        return 2
+    prepare(options.data, options.out)
+    rows = [json.loads(line) for line in (options.data / "multihop" / "test.jsonl").read_text("utf-8").splitlines()]
+    titles = {row["question"]: row["titles"] for row in rows}
+    cells: dict[str, dict[str, dict[str, float]]] = recorded.setdefault(options.size, {})
+    with serving(options.size) as spec:
+        for benchmark in BENCHMARKS:
+            for agent in AGENTS if benchmark in SEARCHED else [one for one in AGENTS if one != "rag"]:
+                if options.only and not {benchmark, agent, f"{benchmark}:{agent}"} & {*options.only}:
+                    continue
+                words = arguments(benchmark, agent, options.limit, options.data, options.out / options.size)
+                _agentflow("eval", *words, "--model", spec)
+                traces = (
+                    (options.out / options.size / benchmark / agent / "traces.jsonl").read_text("utf-8").splitlines()
+                )
+                cells.setdefault(benchmark, {})[agent] = figures(map(json.loads, traces), titles)
+                if options.record:
+                    RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+    print(table(cells))
+    return 0
+
+
+def _agentflow(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "agentflow", *words], check=True)  # noqa: S603 - our own words
+
+
+if __name__ == "__main__":
+    sys.exit(main())
