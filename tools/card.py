@@ -68,8 +68,9 @@ class ToolCard(BaseModel):
     @property
     def text_argument(self) -> str:
         """The name of the tool's argument if it has only one and that is text, else ""."""
-        (name, schema), *others = [*_properties(self.arguments).items(), ("", {})]
-        return name if len(others) == 1 and schema.get("type") == "string" and "enum" not in schema else ""
+        properties = _properties(self.arguments)
+        name, schema = next(iter(properties.items()), ("", {}))
+        return name if len(properties) == 1 and schema.get("type") == "string" and "enum" not in schema else ""
 
     @property
     def takes_program(self) -> bool:
