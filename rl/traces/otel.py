@@ -21,6 +21,8 @@ from agentflow.rl.traces.scores import reward_of
 REQUEST = "resourceSpans"
 AGENTS = ("invoke_agent", "invoke_workflow", "create_agent")
 CALLS = ("chat", "generate_content", "text_completion")
+CONVENTIONS = {"openinference.": "OpenInference", "traceloop.": "Traceloop", "langfuse.": "Langfuse"}
+"""Other conventions, which are named and not read, by the beginning of their attributes."""
 DETAILS, SCORE = "gen_ai.client.inference.operation.details", "gen_ai.evaluation.result"  # names of events
 
 
@@ -70,6 +72,8 @@ def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
         scopes = (scope for resource in listed(request, REQUEST) for scope in listed(resource, "scopeSpans"))
         for span in (span for scope in scopes for span in listed(scope, "spans")):
             decoded = _decoded(place, span)
+            if not decoded.kind and (other := _convention(decoded.attributes)):
+                dropped[DropReason.OTHER_CONVENTION].append(f"{place} ({other})")
             traces[str(span.get("traceId") or place)][decoded.id] = decoded
     for spans in traces.values():
         yield from _episodes(sorted(spans.values(), key=lambda span: span.start), spans, dropped)
@@ -89,6 +93,10 @@ def _decoded(place: str, span: Mapping[str, Any]) -> OtelSpan:
     failed = code in (2, "STATUS_CODE_ERROR") or "error.type" in attributes
     id, parent, name = (str(span.get(field) or "") for field in ("spanId", "parentSpanId", "name"))
     return OtelSpan(place, id, parent, name, int(start) if start.isdecimal() else 0, attributes, scores, failed)
+
+
+def _convention(attributes: Mapping[str, Any]) -> str:
+    return next((CONVENTIONS[start] for name in attributes for start in CONVENTIONS if name.startswith(start)), "")
 
 
 def _attributes(holder: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,6 +62,23 @@ def test_a_trace_without_an_agent_is_one_run(tmp_path: Path) -> None:
     assert (found.question, found.answer, found.reward, len(found.calls)) == ("One?", "Zwei", None, 2)
 
 
+@pytest.mark.parametrize(
+    ("attribute", "name"),
+    [
+        ("openinference__span__kind", "OpenInference"),
+        ("traceloop__span__kind", "Traceloop"),
+        ("langfuse__observation__type", "Langfuse"),
+    ],
+)
+def test_spans_of_other_conventions_are_named(attribute: str, name: str, tmp_path: Path) -> None:
+    dropped = Dropped(list)
+    foreign = [span(id, "ChatOpenAI", **{attribute: "LLM", "llm__model_name": "m"}) for id in ("a", "b")]
+    own = chat_span("c", "One?", "Eins", **{attribute: "LLM"})
+    found = list(otel.read(write(tmp_path / "s.jsonl", [request(*foreign, own, span("d", "plain"))]), dropped))
+    assert dropped == {DropReason.OTHER_CONVENTION: [f"s.jsonl, line 1 ({name})"] * 2}
+    assert [one.question for one in found] == ["One?"]
+
+
 def test_an_inner_agent_that_is_no_node_of_ours_is_in_the_path(tmp_path: Path) -> None:
     helper = span("b", "invoke_agent helper", parent="a", **AGENT | {"gen_ai__agent__name": "helper"})
     spans = [span("a", "invoke_agent travel", **AGENT), helper, chat_span("c", "Find it", "Found", parent="b")]
