@@ -169,7 +169,7 @@ def evaluate(
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
     from agentflow.evals.evaluate import EvaluationRequest
-    from agentflow.graph.models.pace import pace
+    from agentflow.graph.models.pace import PACE
 
     request = EvaluationRequest(
         benchmarks=names,
@@ -194,7 +194,7 @@ def evaluate(
         print_json(results_data(run.results))
     else:
         _show(run.results, request.budget.prices, run.gated)
-    if (waited := pace().waited) >= 1:
+    if (waited := PACE.waited) >= 1:
         say(f"note: the model's server was waited for {waited:,.0f} s, as its rate limit asked")
     _check_failures(run.results)
     _show_flags(run.flags, running.out)

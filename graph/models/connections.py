@@ -33,15 +33,12 @@ from yarl import URL
 
 from agentflow.graph.models.context_length import is_overflow
 from agentflow.graph.models.errors import out_of_credit
-from agentflow.graph.models.pace import LONGEST, pace
+from agentflow.graph.models.pace import LONGEST, PACE
 from agentflow.tools.web.hosts import tls
 from agentflow.tools.web.rate_limits import asked_to_wait
 
 RETRIES = 2
 """Further attempts for a request that failed and may succeed later."""
-
-OVERLOADED = (503, 529)
-"""Statuses that are a rate limit if the server names a time to wait, else a failure."""
 
 CUT = "agentflow_cut"
 """Field of an event of ours, which follows those of a stream that has ended without [DONE]."""
@@ -87,7 +84,7 @@ class Connections:
         """
         to, failures = _located(URL(url)), 0
         while True:
-            sent = await pace().keep(to.authority)
+            sent = await PACE.keep(to.authority)
             try:
                 response = await self._attempt(to, headers, body, limits, stream)
             except openai.APIConnectionError as error:
@@ -96,12 +93,12 @@ class Connections:
                 seconds = None
             else:
                 if response.ok:
-                    pace().accepted(to.authority)
+                    PACE.accepted(to.authority)
                 if not await _is_repeatable(response):
                     return response
                 seconds = asked_to_wait(response.headers, await response.text(errors="replace"))
-                if response.status == 429 or (response.status in OVERLOADED and seconds is not None):
-                    if pace().refused(to.authority, sent, seconds):
+                if response.status == 429 or (response.status in (503, 529) and seconds is not None):
+                    if PACE.refused(to.authority, sent, seconds):
                         continue
                     return response
                 if failures == RETRIES or (seconds or 0) > LONGEST:

@@ -10,7 +10,6 @@ import time
 from asyncio import sleep
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 from random import uniform
 
 LONGEST = 120.0
@@ -69,7 +68,5 @@ class Pace:
         return True
 
 
-@lru_cache(maxsize=1)
-def pace() -> Pace:
-    """Return the gates of this process."""
-    return Pace()
+PACE = Pace()
+"""The gates of this process."""

@@ -6,7 +6,10 @@ model's family; the mark that ends a message; a refusal; a filter's reason. The 
 
 import json
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from agentflow.tools.json_codec import from_json
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -63,10 +66,9 @@ def without_marks(text: str) -> str:
 
 
 def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text, strict=False), dict)
-    except (ValueError, RecursionError):
-        return False
+    with suppress(ValueError):
+        return isinstance(from_json(text, strict=False), dict)
+    return False
 
 
 def written(reply: "AIMessage") -> str:

@@ -13,8 +13,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import httpx
 
-from agentflow.tools.web.rate_limits import asked_to_wait
-
 AT_A_TIME = 4
 """Concurrent requests to one host."""
 ATTEMPTS = 3
@@ -36,12 +34,6 @@ async def turn_at(host: str, at_a_time: int = AT_A_TIME) -> AsyncIterator[None]:
     semaphore = semaphores.setdefault((host, at_a_time), asyncio.Semaphore(at_a_time))
     async with semaphore:
         yield
-
-
-def seconds_to_wait(response: httpx.Response) -> float:
-    """Return the time that the headers of a refusal ask for, or `PAUSE`."""
-    asked = asked_to_wait(response.headers)
-    return PAUSE if asked is None else asked
 
 
 async def beginning(response: httpx.Response, limit: int) -> bytes:

@@ -14,7 +14,8 @@ from typing import Any
 import httpx
 
 from agentflow.tools.result import ErrorClass, ToolFailure
-from agentflow.tools.web.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, seconds_to_wait, tls, turn_at
+from agentflow.tools.web.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, tls, turn_at
+from agentflow.tools.web.rate_limits import asked_to_wait
 
 MAX_BYTES = 16 << 20
 """Maximum size of a decompressed reply."""
@@ -82,7 +83,7 @@ class JsonApi:
                 continue
             if response.status_code not in BUSY and not self.busy(reply):
                 return reply
-            wait = seconds_to_wait(response)
+            wait = asked_to_wait(response.headers) or PAUSE
             if attempt == ATTEMPTS or wait > MAX_WAIT:
                 break
             await asyncio.sleep(wait)

@@ -18,7 +18,8 @@ import httpx
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import robots
-from agentflow.tools.web.hosts import ATTEMPTS, BUSY, MAX_WAIT, beginning, seconds_to_wait, tls, turn_at
+from agentflow.tools.web.hosts import ATTEMPTS, BUSY, MAX_WAIT, PAUSE, beginning, tls, turn_at
+from agentflow.tools.web.rate_limits import asked_to_wait
 from agentflow.version import __version__
 
 USER_AGENT = f"agentflow-langgraph/{__version__} (web_search) httpx/{httpx.__version__}"
@@ -87,7 +88,8 @@ async def fetch(url: str, policy: FetchPolicy) -> Document:
         async with turn_at(httpx.URL(url).netloc.decode()), asyncio.timeout(policy.seconds), _client(policy) as client:
             for _ in range(ATTEMPTS - 1):
                 async with client.stream("GET", url) as response:
-                    if response.status_code not in BUSY or (wait := seconds_to_wait(response)) > MAX_WAIT:
+                    wait = asked_to_wait(response.headers) or PAUSE
+                    if response.status_code not in BUSY or wait > MAX_WAIT:
                         return await _document(response, policy)
                 await asyncio.sleep(wait)
             async with client.stream("GET", url) as response:

@@ -2,17 +2,15 @@
 
 import asyncio
 import gzip
-import math
 from typing import Any
 
-import httpx
 import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import json_api
-from agentflow.tools.web.hosts import seconds_to_wait, turn_at
+from agentflow.tools.web.hosts import turn_at
 from agentflow.tools.web.json_api import JsonApi
 from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
@@ -142,15 +140,3 @@ async def test_so_many_at_one_host_and_others_at_another() -> None:
 
     await asyncio.gather(*(visit(host) for host in "ab" * 20))
     assert most == {"a": 3, "b": 3}
-
-
-DATES = [("Fri, 31 Dec 9999 23:59:59 GMT", 1e9, math.inf), ("Thu, 01 Jan 1970 00:00:00 GMT", 0, 0)]
-
-
-@pytest.mark.parametrize(
-    ("header", "least", "most"),
-    [("7", 7, 7), (" 0 ", 0, 0), ("", 0.5, 0.5), ("soon", 0.5, 0.5), ("-3", 0.5, 0.5), *DATES],
-)
-def test_retry_after_is_seconds_or_a_date(header: str, least: float, most: float) -> None:
-    headers: dict[str, Any] = {"Retry-After": header} if header else {}
-    assert least <= seconds_to_wait(httpx.Response(429, headers=headers)) <= most
