@@ -75,7 +75,7 @@ def test_spans_of_other_conventions_are_named(attribute: str, name: str, tmp_pat
     foreign = [span(id, "ChatOpenAI", **{attribute: "LLM", "llm__model_name": "m"}) for id in ("a", "b")]
     own = chat_span("c", "One?", "Eins", **{attribute: "LLM"})
     found = list(otel.read(write(tmp_path / "s.jsonl", [request(*foreign, own, span("d", "plain"))]), dropped))
-    assert dropped == {DropReason.OTHER_CONVENTION: [f"s.jsonl, line 1 ({name})"] * 2}
+    assert dropped == {DropReason.OTHER_CONVENTION: [f"s.jsonl ({name})"] * 2}
     assert [one.question for one in found] == ["One?"]
 
 
