@@ -1,4 +1,4 @@
-"""`agentflow data`: download benchmarks, and make training data of traces."""
+"""`agentflow data`: download benchmarks, check files of questions, and make training data of traces."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,15 +8,53 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.console.evaluations import print_benchmarks
 from agentflow.console.terminal import console
+from agentflow.tools.untrusted_text import bounded_line
+
+PROBLEMS = 10
+"""Most problems of a file that are printed."""
 
 app = typer.Typer(cls=CommandGroup)
 
 
 @app.callback(invoke_without_command=True)
 def data_sets(ctx: typer.Context) -> None:
-    """Download the benchmarks, and make training data of traces."""
+    """Download the benchmarks, check files of questions, and make training data of traces."""
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
+
+
+@app.command("check", epilog="Example: agentflow data check quiz.jsonl")
+def check_data(
+    file: Annotated[Path, typer.Argument(help="A file of questions: JSON lines, JSON, CSV or Parquet.")],
+    show: Annotated[int, typer.Option(min=0, help="Questions to show as they are read.")] = 3,
+) -> None:
+    """Show what is read of a file of questions, how answers will be scored, and what is wrong with it."""
+    from agentflow.evals.benchmarks.check import check
+    from agentflow.evals.benchmarks.errors import BenchmarkError
+
+    try:
+        found = check(file)
+    except BenchmarkError as error:
+        fail(str(error), MISUSED)
+    for place, one in list(found.tasks.items())[:show]:
+        typer.echo(f"{place}: {bounded_line(one.stem, 100)}\n  answer: {bounded_line(one.gold, 100)}")
+        for letter, text in one.data.get("options", {}).items():
+            typer.echo(f"  {letter}. {bounded_line(text, 100)}")
+    counts = {"answers": found.types, "other answers are": found.others}
+    typer.echo(f"{len(found.tasks):,} questions, {found.repeated:,} repeated")
+    for title, numbers in counts.items():
+        typer.echo(
+            f"{title}: " + (", ".join(f"{number:,} {name}" for name, number in sorted(numbers.items())) or "none")
+        )
+    if found.unread:
+        typer.echo(f"columns that are not read: {bounded_line(', '.join(found.unread), 200)}")
+    for problem in found.problems[:PROBLEMS]:
+        say(f"warning: {problem}")
+    if more := len(found.problems[PROBLEMS:]):
+        say(f"warning: {more:,} more")
+    if not found.tasks:
+        fail(f"nothing in {file} is a question", MISUSED)
+    raise typer.Exit(FAILED if found.problems else 0)
 
 
 @app.command("from-traces", epilog="Example: agentflow data from-traces spans.jsonl --out tasks")

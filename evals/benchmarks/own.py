@@ -4,8 +4,8 @@
     my_pkg.bench:QUIZ     rows, a `Benchmark`, or a function without arguments that returns one of them
 
 A row has the columns that the readers of built-in benchmarks accept: `question` and `answer` (a text, a number or a
-list of accepted ones), or `question`, `options` and `answer`. Python objects are the user's code and run in this
-process.
+list of accepted ones), or `question`, `options` and `answer`. The type of the answer decides how it is compared; a
+column `score_as` ("number" or "exact") names the rule. Python objects are the user's code and run in this process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,15 +17,25 @@ from agentflow.evals.benchmarks import readers
 from agentflow.evals.benchmarks.benchmark import ALL, Benchmark, Judging
 from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.rows import read_rows
+from agentflow.evals.scorers.canonical import same
+from agentflow.evals.scorers.final import final_answer, stated
 from agentflow.evals.scorers.free_text import free_text
+from agentflow.evals.scorers.number import as_number, number
 from agentflow.evals.scorers.option import option
-from agentflow.evals.scorers.score import Score
+from agentflow.evals.scorers.score import Score, decided
 from agentflow.graph.run.task import Task
 from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
+from agentflow.tools.redaction import cut
 
 Row = Mapping[str, Any]
 Rule = Callable[[Task, str], Score]
 
+SCORE_AS = "score_as"
+_NAMED: Mapping[str, Callable[[str, str], Score]] = {
+    "number": number,
+    "exact": lambda answer, gold: decided(same(stated(final_answer(answer)), gold), "exact"),
+}
+"""Rules that the column `SCORE_AS` can name."""
 _FILES = (".jsonl", ".json", ".csv", ".parquet")
 
 
@@ -90,8 +100,8 @@ def _benchmark(
     """Create a benchmark from rows with their places. Raises BenchmarkError."""
     if not rows:
         raise BenchmarkError(f"{name} has no rows", code="no_rows")
-    choice = any("options" in row or "choices" in row for _, row in rows)
-    read = partial(_read, choice=choice)
+    choice = is_choice(rows)
+    read = partial(read_row, choice=choice)
     usual = Judging.EXTRACTS if choice else Judging.DECIDES
     tasks: dict[str, Task] = {}
     for place, row in rows:
@@ -105,7 +115,7 @@ def _benchmark(
         title=name,
         licence="your own",
         size=len(tasks),
-        rule=rule or (_option if choice else _text),
+        rule=rule or usual_rule(choice),
         judging=judging or (Judging.NEVER if rule else usual),
         read=read,
         generate=lambda subset: tasks.values(),
@@ -113,14 +123,31 @@ def _benchmark(
     )
 
 
-def _read(row: Row, *, choice: bool) -> Task:
+def is_choice(rows: Sequence[tuple[str, Row]]) -> bool:
+    """Return whether rows with their places are multiple choice: all are, if one has options."""
+    return any("options" in row or "choices" in row for _, row in rows)
+
+
+def read_row(row: Row, *, choice: bool) -> Task:
+    """Return the task of a row. Raises one of `READING`."""
     found = (readers.choice if choice else readers.text)(row)
     task = Task.model_validate({**dict(found), "data": {**row, **found.data}})
+    if (named := row.get(SCORE_AS)) and named not in _NAMED:
+        raise ValueError(f"the column {SCORE_AS!r} holds {named!r}; it can hold {' or '.join(_NAMED)}")
+    if named == "number" and as_number(task.gold) is None:
+        raise ValueError(f"the answer {cut(task.gold, 40)!r} is no number")
     task.model_dump(mode="json")  # raises ValueError for a value that no record can hold
     return task
 
 
+def usual_rule(choice: bool) -> Rule:
+    """Return the rule for multiple choice, or for short answers."""
+    return _option if choice else _text
+
+
 def _text(one: Task, answer: str) -> Score:
+    if rule := _NAMED.get(one.data.get(SCORE_AS) or ""):
+        return rule(answer, one.gold)
     return free_text(answer, [one.gold, *one.data["aliases"]])
 
 

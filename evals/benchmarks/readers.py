@@ -23,6 +23,7 @@ LETTERS = string.ascii_uppercase
 _QUESTION = ("question", "Question", "problem", "Problem")
 _ANSWER = ("answer", "Answer", "Final answer", "golden_answers", "result", "gold")
 _ALIASES = ("answer_aliases", "aliases")
+COLUMNS = {*_QUESTION, *_ANSWER, *_ALIASES, "options", "choices", "answer_idx", "type", "source", "meta_info"}
 _ASKS = "Answer with the letter of one option."
 _LETTERED = re.compile(r"([A-Z])[.)] +")
 _SOLUTION = re.compile(r".*^#### *(?=\S)", re.DOTALL | re.MULTILINE)

@@ -85,27 +85,34 @@ def free_text(answer: str, golds: Sequence[str]) -> Score:
     return replace(next(preferred, undecided("no gold answer")), metrics=metrics)
 
 
+def gold_type(gold: str) -> str:
+    """Return the type of a gold answer, which decides how answers are compared with it."""
+    if normalise(gold) in ("yes", "no"):
+        return "yes or no"
+    if as_date(gold):
+        return "date"
+    if _NUMBER.fullmatch(gold) or _CALCULATION.fullmatch(gold):
+        return "number"
+    return "interval or set" if collection(gold) else "text"
+
+
 def _one(text: str, gold: str) -> Score:
-    """Score by the rule of the gold answer's type: a date, yes or no, a number, an interval or set, or a text."""
-    alone = stated(text)
+    alone, kind = stated(text), gold_type(gold)
     if same(alone, gold):
         return decided(True, "exact match")
     if not normalise(text):
         return decided(False, "no answer")
-    date, expected = as_date(alone), as_date(gold)
-    if date and expected and (date == expected or not date.may_be(expected)):
-        return decided(date == expected, "date")
-    if normalise(gold) in ("yes", "no"):
+    if kind == "yes or no":
         said = yes_or_no(text)
         if said is not None:
-            return decided(said == normalise(gold), "yes or no")
+            return decided(said == normalise(gold), kind)
         return decided(False, "no answer") if refuses(text) else undecided("no clear yes or no")
-    sure, units = _NUMBER.fullmatch(gold), set(_UNITS.findall(gold))
-    if (sure or _CALCULATION.fullmatch(gold)) and set(_UNITS.findall(text)) == units:
+    if (date := as_date(alone)) and (expected := as_date(gold)) and (date == expected or not date.may_be(expected)):
+        return decided(date == expected, kind)
+    if kind == "number" and set(_UNITS.findall(text)) == set(_UNITS.findall(gold)):
         by_value = number(text, gold)
-        if by_value.correct or (sure and by_value.decision == Decision.INCORRECT):
+        if by_value.correct or (_NUMBER.fullmatch(gold) and by_value.decision == Decision.INCORRECT):
             return by_value
-    found, wanted = collection(alone), collection(gold)
-    if found and wanted:
-        return decided(found == wanted, "interval or set")
+    if kind == "interval or set" and (found := collection(alone)):
+        return decided(found == collection(gold), kind)
     return decided(False, "no answer") if refuses(text, [gold]) else undecided("not literally the gold answer")

@@ -62,6 +62,22 @@ def test_rows_are_a_benchmark_of_short_texts(attribute: str) -> None:
     assert found.score(strait, "the Dardanelles").decision == Decision.UNDECIDED
 
 
+@pytest.mark.parametrize(
+    ("score_as", "gold", "answer", "decision"),
+    [
+        ("number", "3,677 seats", "3677", "correct"),
+        ("number", "3,677 seats", "3678", "incorrect"),
+        ("exact", "007", "The answer is 007.", "correct"),
+        ("exact", "007", "7", "incorrect"),
+        (None, "007", "7", "correct"),
+    ],
+)
+def test_a_column_names_the_rule(score_as: str | None, gold: str, answer: str, decision: str) -> None:
+    found = benchmark_of("quiz", [{"question": "Which?", "answer": gold, "score_as": score_as}])
+    [one] = found.tasks()
+    assert found.score(one, answer).decision == decision
+
+
 def test_rows_with_options_are_multiple_choice() -> None:
     found = benchmark(f"{HERE}:CHOICE")
     [organ] = found.tasks()

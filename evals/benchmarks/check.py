@@ -1,0 +1,75 @@
+"""A look at a file of questions before money is spent: what is read, how answers will be scored, and what is wrong."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentflow.evals.benchmarks import readers
+from agentflow.evals.benchmarks.errors import READING, refused
+from agentflow.evals.benchmarks.own import SCORE_AS, is_choice, read_row, usual_rule
+from agentflow.evals.benchmarks.rows import read_rows
+from agentflow.evals.scorers.canonical import same
+from agentflow.evals.scorers.free_text import gold_type
+from agentflow.graph.run.task import Task
+from agentflow.tools.redaction import cut
+
+_COMPARED = 60
+"""Most gold answers that are scored against one another, in pairs."""
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """What is read of a file of questions."""
+
+    tasks: Mapping[str, Task]
+    """The tasks by their place in the file, without repeated ones."""
+    repeated: int
+    unread: Sequence[str]
+    """Columns that only a rule of the user's own can read."""
+    types: Mapping[str, int]
+    """How many gold answers have which type, which decides how answers are compared: "number", "option"."""
+    others: Mapping[str, int]
+    """How the rule decides wrong answers: other options, or the gold answers of other questions."""
+    problems: Sequence[str]
+    """A line for each row that is refused, contradicts another, or whose answer is not the only correct one."""
+
+
+def check(path: Path) -> FileCheck:
+    """Read a file of questions and score its gold answers. Raises BenchmarkError if the file cannot be read."""
+    rows = read_rows(path)
+    choice = is_choice(rows)
+    tasks: dict[str, Task] = {}
+    asked: dict[str, str] = {}
+    problems, repeated = [], 0
+    for place, row in rows:
+        try:
+            one = read_row(row, choice=choice)
+        except READING as error:
+            problems.append(str(refused(f"{place} is no question", row, error)))
+            continue
+        first = asked.setdefault(one.question, place)
+        if first == place:
+            tasks[place] = one
+        elif not same(one.gold, tasks[first].gold):
+            problems.append(f"{place} asks what {first} asks, and has another answer")
+        else:
+            repeated += 1
+    rule = usual_rule(choice)
+    for place, one in tasks.items():
+        if not (score := rule(one, one.gold)).correct:
+            problems.append(f"{place}: its own answer {cut(one.gold, 40)!r} is {score.decision} ({score.decided_by})")
+        if sum(same(content, one.gold.partition(". ")[2]) for content in one.data.get("options", {}).values()) > 1:
+            problems.append(f"{place}: another option has the text of the right one")
+    some = list(tasks.values())[:_COMPARED]
+    others = Counter[str](rule(one, wrong).decision for one in some for wrong in _wrong(one, some))
+    types = Counter("option" if choice else gold_type(one.gold) for one in tasks.values())
+    unread = sorted({column for _, row in rows for column in row} - readers.COLUMNS - {SCORE_AS})
+    return FileCheck(tasks, repeated, unread, types, others, problems)
+
+
+def _wrong(one: Task, tasks: Sequence[Task]) -> list[str]:
+    if options := one.data.get("options"):
+        return [f"{letter}. {content}" for letter, content in options.items() if letter != one.data["letter"]]
+    accepted = [one.gold, *one.data["aliases"]]
+    return [other.gold for other in tasks if not any(same(other.gold, gold) for gold in accepted)]
