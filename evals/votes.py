@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from agentflow.evals.record import Record
+from agentflow.evals.scorers.canonical import canonical
 from agentflow.evals.scorers.final import final_answer
 from agentflow.evals.scorers.free_text import normalise
 from agentflow.evals.scorers.latex import plain
@@ -52,7 +53,7 @@ def value_of(task: Task, answer: str) -> str:
         read = yes_or_no(text)
     elif _NUMERIC.fullmatch(task.gold):
         read = as_number(text)
-    return normalise(text) if read is None else str(read)
+    return canonical(text) if read is None else str(read)
 
 
 def _chosen(options: Mapping[str, str], answer: str) -> str | None:

@@ -52,7 +52,12 @@ def same(answer: str, gold: str) -> bool:
     said, expected = _layout(answer), _layout(gold)
     if not (said and expected):
         return answer.strip() == gold.strip()
-    return _folded(said) == _folded(expected) or _folded(_bare(said)) == _folded(_bare(expected))
+    return _folded(said) == _folded(expected) or canonical(answer) == canonical(gold)
+
+
+def canonical(text: str) -> str:
+    """Return `text` without layout: the same for texts that `same` does not tell apart."""
+    return _folded(_ARTICLES.sub("", _layout(text)))
 
 
 def collection(text: str) -> tuple[str, object] | None:
@@ -77,10 +82,6 @@ def _layout(text: str) -> str:
     if text.startswith(("[", "(", "{")):
         return text.replace(", ", ",")
     return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
-
-
-def _bare(text: str) -> str:
-    return _ARTICLES.sub("", text)
 
 
 def _folded(text: str) -> str:

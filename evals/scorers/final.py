@@ -26,6 +26,11 @@ _LABEL = re.compile(
 _LEAD = re.compile(r"(?:so,? |therefore,? )?(?:the|my) (?:(?:final|correct) )?answer is:?\s+", re.IGNORECASE)
 _APPENDED = re.compile(r"\n\s*[*_#]*(?:TERMINATE\b|(?:[Ss]ources?|[Rr]eferences?)[*_]*:).*\Z|\s+TERMINATE\Z", re.DOTALL)
 """What programs and search agents put after an answer."""
+_CHANGED_BEFORE = re.compile(r"(?:\bnot |[≠¬] ?|\\neq? ?|[-−+/^√\d]|\\sqrt)[{(]?\Z")
+_CHANGED_AFTER = re.compile(
+    r"[})]?(?:[-−+/^²³](?!\{?\\circ)|\\?%|\\(?:pi|cdot|times|sqrt))(?! )|\$? (?:is|was) (?:not|wrong)\b"
+)
+"""Marks beside a box that change what is in it."""
 _FIELDS = ("answer", "final_answer", "final answer", "choice")
 _REFUSAL = re.compile(
     r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?"
@@ -88,15 +93,22 @@ def _field(text: str) -> str:
 
 
 def _boxed(text: str) -> str:
-    """Return the content of the last `\\boxed{}`, or the rest of the text if its brace is never closed."""
-    _, box, rest = text.rpartition("\\boxed")
+    """Return the content of the last `\\boxed{}`, or the rest of the text if its brace is never closed.
+
+    An operator or a negation beside the box belongs to the answer: -\\boxed{7}.
+    """
+    before, box, rest = text.rpartition("\\boxed")
     if not box or not rest.lstrip().startswith("{"):
         return text
     rest, depth = rest.lstrip(), 0
     for position, character in enumerate(rest):
         depth += (character == "{") - (character == "}")
         if depth == 0:
-            return rest[1:position]
+            inside, after = rest[1:position], rest[position + 1 :]
+            if _CHANGED_BEFORE.search(before[-40:]) or _CHANGED_AFTER.match(after):
+                line = before.rpartition("\n")[2]
+                return f"{line}({inside}){after.partition(chr(10))[0]}"
+            return inside
     return rest[1:]
 
 

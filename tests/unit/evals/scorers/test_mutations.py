@@ -43,6 +43,12 @@ def mutants(gold: str) -> Iterator[str]:
     yield from (f"≠ {gold}", f"~{gold}", f"not {gold}", f"Not {gold}.", f"{gold} is wrong", f"{gold} or 7", f"{gold}^2")
     if gold not in ("yes", "no"):
         yield from (f"-{gold}", f">{gold}", f"{gold}, no: 7")
+        yield from (
+            f"-\\boxed{{{gold}}}",
+            f"not \\boxed{{{gold}}}",
+            f"\\boxed{{{gold}}}^2",
+            f"\\boxed{{{gold}}} is wrong",
+        )
     if not gold[-1].isalpha():
         yield f"{gold}!"
 
