@@ -79,9 +79,8 @@ def _offered(spec: str) -> tuple[Check, Endpoint | None, dict[str, int | None]]:
         return (spec, "no", str(error)), None, {}
     except (httpx.HTTPError, ValueError) as error:
         says = f"{endpoint.base_url}/models lists no models ({endpoint.without_key(one_line(str(error)))})"
-        if isinstance(error, httpx.TransportError):
-            return (spec, "no", f"{says}; is the server running?"), None, {}
-        return (spec, "-", says), endpoint, {}
+        down = isinstance(error, httpx.TransportError)
+        return (spec, "no" if down else "-", f"{says}; is the server running?" if down else says), endpoint, {}
     known = "" if endpoint.model in lengths else f", and not '{endpoint.model}'"
     return (
         (spec, "-" if known else "ok", f"{endpoint.base_url} answers; {listed(list(lengths))}{known}"),

@@ -87,9 +87,11 @@ class Connections:
             sent = await PACE.keep(to.authority)
             try:
                 response = await self._attempt(to, headers, body, limits, stream)
+            except openai.APITimeoutError:
+                raise
             except openai.APIConnectionError as error:
-                if failures == RETRIES or not _is_temporary(error):
-                    raise
+                if failures == RETRIES or isinstance(error.__cause__, aiohttp.ClientConnectorError):
+                    raise  # a connection that was made and lost may be had again
                 seconds = None
             else:
                 if response.ok:
@@ -97,11 +99,10 @@ class Connections:
                 if not await _is_repeatable(response):
                     return response
                 seconds = asked_to_wait(response.headers, await response.text(errors="replace"))
-                if response.status == 429 or (response.status in (503, 529) and seconds is not None):
-                    if PACE.refused(to.authority, sent, seconds):
-                        continue
-                    return response
-                if failures == RETRIES or (seconds or 0) > LONGEST:
+                limited = response.status == 429 or (response.status in (503, 529) and seconds is not None)
+                if limited and PACE.refused(to.authority, sent, seconds):
+                    continue
+                if limited or failures == RETRIES or (seconds or 0) > LONGEST:
                     return response
             await asyncio.sleep(0.5 * 2**failures * random.uniform(0.75, 1) if seconds is None else seconds)
             failures += 1
@@ -206,13 +207,6 @@ def openai_errors(url: URL) -> Iterator[None]:
     except (aiohttp.ClientError, OSError) as error:
         kind = openai.APITimeoutError if isinstance(error, TimeoutError) else openai.APIConnectionError
         raise kind(request=httpx.Request("POST", str(url))) from error  # type: ignore[arg-type]
-
-
-def _is_temporary(error: openai.APIConnectionError) -> bool:
-    """Return whether a connection was made and lost."""
-    return not isinstance(error, openai.APITimeoutError) and not isinstance(
-        error.__cause__, aiohttp.ClientConnectorError
-    )
 
 
 async def _is_repeatable(response: aiohttp.ClientResponse) -> bool:

@@ -34,10 +34,9 @@ from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.borders import unbordered
 from agentflow.tools.json_codec import without_lone_surrogates
 
-TIMEOUT = httpx.Timeout(300.0, connect=15.0)
-"""Seconds between two chunks of a reply, and to connect, which is slow where hundreds of calls begin at once.
-
-`Context.max_seconds` bounds the whole run.
+TIMEOUT = httpx.Timeout(1800.0, connect=15.0)
+"""Seconds of silence, until a reply or between two parts of a streamed one, and to connect, which is slow where
+hundreds of calls begin at once. The run's own time (`Context.max_seconds`) is usually over before.
 """
 
 _REASONING = re.compile(r"o\d|gpt-5(?!.*chat)")
@@ -119,13 +118,16 @@ class EndpointModel(ChatOpenAI):
             return await super()._agenerate(messages, stop, run_manager, **kwargs)
         extra = payload.pop("extra_body", {})
         try:
-            return self._create_chat_result(await self._completion(payload | extra))
+            result = self._create_chat_result(reply := await self._completion(payload | extra))
         except openai.BadRequestError as error:
             _handle_openai_bad_request(error)  # raises
             raise
         except openai.APIError as error:
             _handle_openai_api_error(error)  # may raise
             raise
+        for generation, choice in zip(result.generations, reply["choices"], strict=True):
+            _mend(generation.message, choice["message"])
+        return result
 
     async def _completion(self, body: dict[str, Any]) -> Any:
         """Return the JSON of the reply, or its text if it is not JSON, which ChatOpenAI refuses with a message."""
@@ -140,13 +142,6 @@ class EndpointModel(ChatOpenAI):
             return from_json(text)
         except ValueError:
             return text
-
-    def _create_chat_result(self, response: Any, generation_info: dict[str, Any] | None = None) -> ChatResult:
-        result = super()._create_chat_result(response, generation_info)
-        if isinstance(response, dict):
-            for generation, choice in zip(result.generations, response["choices"], strict=True):
-                _mend(generation.message, choice["message"])
-        return result
 
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None

@@ -54,11 +54,9 @@ class Served(Protocol):
     @property
     def unsupported_forms(self) -> set[str]:
         """Return the ways to request the form of a reply that its server refused or ignored."""
-        ...
 
     async def explain(self, error: Exception) -> ModelError:
         """Return an error as one line, with its remedy."""
-        ...
 
 
 @runtime_checkable
@@ -68,7 +66,6 @@ class Fingerprinted(Protocol):
     @property
     def fingerprint(self) -> str:
         """Return a hash of everything on which its replies depend."""
-        ...
 
 
 def load_model(spec: str, sampling: Sampling = _UNSET) -> BaseChatModel:
@@ -123,7 +120,7 @@ def _readable(reply: AIMessage) -> AIMessage:
     if (fate := judged(reply)) in REMEDIES:
         refusal, model = reply.additional_kwargs.get("refusal"), reply.response_metadata.get("model_name")
         sentence = REMEDIES[fate].format(why=f" ({one_line(refusal, 200)})" if refusal else "")
-        raise ModelError(f"{one_line(model or 'a reply', 100)}: {sentence}", code=fate)
+        raise ModelError(f"{one_line(model or 'the model', 100)}: {sentence}", code=fate)
     return reply
 
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
 REMEDIES = {
-    "thought": "a thought and nothing else; serve the model with the reasoning parser of its family and with thinking "
-    "on, or with neither",
-    "cut_off": "the longest length was reached before anything was said; raise max_tokens, or turn thinking off",
-    "refused": "the model refused to reply{why}; ask otherwise, or choose another model",
-    "filtered": "the provider's content filter held the reply back; ask otherwise, or choose another model",
+    "thought": "it wrote a thought and nothing else; serve it with the reasoning parser of its family and with "
+    "thinking on, or with neither",
+    "cut_off": "it reached the longest length before it said anything; raise max_tokens, or turn thinking off",
+    "refused": "it refused to reply{why}; ask otherwise, or choose another model",
+    "filtered": "the provider's content filter held its reply back; ask otherwise, or choose another model",
     "server_error": "the server failed while replying; try again, or look at the server's log",
 }
 """The sentence about each reply that cannot be read."""
@@ -33,8 +33,7 @@ _REASONS = {"length": "cut_off", "max_tokens": "cut_off", "refusal": "refused"} 
 """What a reply without a text is, by the reason why it ended."""
 
 THOUGHTS = (
-    (r"<think(?:ing)?>", r"</think(?:ing)?>"),  # Qwen, DeepSeek, GLM and most others
-    (r"<(?:thought|seed:think|longcat_think)>", r"</(?:thought|seed:think|longcat_think)>"),
+    (r"<(?:think(?:ing)?|thought|seed:think)>", r"</(?:think(?:ing)?|thought|seed:think)>"),  # Qwen, DeepSeek, GLM ...
     (r"\[THINK\]", r"\[/THINK\]"),  # Mistral
     (r"(?:<\|start\|>assistant)?<\|channel\|>analysis", r"<\|channel\|>(?:final|commentary)[^\n]{0,80}?<\|message\|>"),
     (r"(?!)", r"assistantfinal"),  # gpt-oss too, without its special tokens

@@ -43,6 +43,8 @@ class ChatFormat:
         self._mark = secrets.token_hex(8)
         self._thinks = CLOSING.search(str(tokenizer.chat_template)) is not None
         self._special = frozenset(tokenizer.all_special_ids)
+        added = tokenizer.added_tokens_decoder.values()
+        self._marked = any(token.special and CLOSING.search(str(token)) for token in added)
         self._encode = lru_cache(maxsize=KEPT_SEGMENTS)(self._encoded)
 
     @property
@@ -94,8 +96,8 @@ class ChatFormat:
         ids, ended = list(token_ids), token_ids[-1:] == [self.tokenizer.eos_token_id]
         if ids and ids[-1] in self._special:
             ids.pop()
-        # Some formats of tool calls are made of special tokens.
-        text = self.tokenizer.decode(ids, skip_special_tokens=not request.tools)
+        # Some formats of tool calls, and some marks of thoughts, are made of special tokens.
+        text = self.tokenizer.decode(ids, skip_special_tokens=not request.tools and not self._marked)
         cuts = [cut for cut in map(text.find, request.sampling.stop or ()) if cut >= 0]
         text, reasoning = text[: min(cuts, default=len(text))], ""
         if self._thinks and (closed := CLOSING.search(text)):

@@ -14,7 +14,7 @@ from agentflow.graph.context import Sampling
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.packing import Reason, pack
-from tests.chat_templates import ADD, ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates
+from tests.chat_templates import ADD, ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates, tokenizer
 
 pytestmark = needs_templates
 
@@ -80,6 +80,16 @@ def test_thinking_that_the_template_strips_ends_the_row(formats: dict[str, ChatF
     assert talk.rows() == 1
     talk.turn([HumanMessage("q"), first, result, second, HumanMessage("sure?")])
     assert talk.rows() == 2
+
+
+def test_a_thought_between_special_tokens_is_no_part_of_the_reply() -> None:
+    """Mistral's marks are special tokens, which decoding leaves out with the border that they are."""
+    known = tokenizer("qwen3")
+    known.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]"]})
+    known.chat_template = known.chat_template.replace("<think>", "[THINK]").replace("</think>", "[/THINK]")
+    policy = ScriptedPolicy("qwen3", lambda request: "[THINK]hm[/THINK]It is 3.", ChatFormat(known))
+    reply = Talk(policy, tools=False).turn([HumanMessage("q")])
+    assert (reply.text, reply.additional_kwargs["reasoning_content"]) == ("It is 3.", "hm")
 
 
 @pytest.mark.parametrize("family", list(ENDS))
