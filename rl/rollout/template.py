@@ -34,6 +34,7 @@ STEPS = (
     ("Compare 41 metres with 38 metres", "Tower: 41 m; lighthouse: 38 m", "The tower is 3 metres taller."),
 )
 THOUGHT = "<think>\nOne height is missing, and a search can tell it.\n</think>\n\n"
+OPENED = re.compile(rf"(?:{'|'.join(opens for opens, _ in THOUGHTS)})\Z", re.IGNORECASE)
 SHOWN = 40
 """Characters of the sampled and of the rendered text that are shown at a break."""
 
@@ -104,7 +105,7 @@ def certify(tokenizer: Tokenizer) -> Certificate:
         plain=_packed(tokenizer, ""),
         thinking=_packed(tokenizer, THOUGHT),
         ends_itself=tokenizer.eos_token_id in ending[-3:],
-        opens_thinking=any(re.search(rf"{opens}\s*\Z", opening, re.IGNORECASE) for opens, _ in THOUGHTS),
+        opens_thinking=OPENED.search(opening.rstrip()) is not None,
     )
 
 
