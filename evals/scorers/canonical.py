@@ -25,7 +25,7 @@ _LAYOUT = tuple(
         (r'(?<!\w)"(\S[^"]*)"(?!\w)', r"\1"),  # quotation marks, not inches
         (rf"(?<={_LETTER}{{2}} )\(({_LETTER}{{2}}[\w ,.]*)\)", r"\1"),  # an aside in words
         (rf"(?<={_LETTER}{{2}})[.,;:!?。…]+(?= |\Z)", ""),  # the end of a word
-        (rf"(?<=\b{_LETTER})\.(?={_LETTER}\.)|(?<={_LETTER})\.(?= |\Z)", ""),  # an abbreviation
+        (rf"(?<=\b{_LETTER})\.(?={_LETTER}\.)|(?<={_LETTER})\.(?=[ .]|\Z)", ""),  # an abbreviation
         (rf"(?<={_LETTER})[-'](?={_LETTER}{{2}})|(?<={_LETTER}{{2}})[-'](?={_LETTER})", ""),  # inside a word
         (r"(?<=[^\s.])[.。]\Z", ""),
         (r" ?([^\w\s.,'\"]) ?", r"\1"),

@@ -23,7 +23,10 @@ _LABEL = re.compile(
     r"|^[ \t*_#>-]*(?:最终)?答案[*_ \t]*[:：是][*_ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
-_LEAD = re.compile(r"(?:so,? |therefore,? )?(?:the|my) (?:(?:final|correct) )?answer is:?\s+", re.IGNORECASE)
+_LEAD = re.compile(
+    r"(?:so,? |therefore,? )?(?:(?:the|my) (?:(?:final|correct) )?answer is:?|(?:it|he|she) (?:is|was)|it['’]s)\s+",
+    re.IGNORECASE,
+)
 _APPENDED = re.compile(r"\n\s*[*_#]*(?:TERMINATE\b|(?:[Ss]ources?|[Rr]eferences?)[*_]*:).*\Z|\s+TERMINATE\Z", re.DOTALL)
 """What programs and search agents put after an answer."""
 _CHANGED_BEFORE = re.compile(r"(?:\bnot |[≠¬] ?|\\neq? ?|[-−+/^√\d]|\\sqrt)[{(]?\Z")

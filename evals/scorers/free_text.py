@@ -111,7 +111,8 @@ def _one(text: str, gold: str) -> Score:
         return decided(date == expected, kind)
     if kind == "number" and set(_UNITS.findall(text)) == set(_UNITS.findall(gold)):
         by_value = number(text, gold)
-        if by_value.correct or (_NUMBER.fullmatch(gold) and by_value.decision == Decision.INCORRECT):
+        sure = _NUMBER.fullmatch(gold) and any(map(str.isdecimal, text))  # MCMXI is a number, too
+        if by_value.correct or (sure and by_value.decision == Decision.INCORRECT):
             return by_value
     if kind == "interval or set" and (found := collection(alone)):
         return decided(found == collection(gold), kind)
