@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentflow.tools.coded_error import CodedError
-from agentflow.tools.json_codec import from_json, model_from_json, read_regular
+from agentflow.tools.json_codec import model_from_json, object_from_json, read_regular
 
 SETTINGS = "settings.json"
 RULINGS = "rulings.jsonl"
@@ -33,11 +33,7 @@ Settings = TypeVar("Settings", bound=RunSettings)
 
 def kind_of(content: bytes) -> str:
     """Return the kind that a settings.json names; empty if it names none, as in files of earlier versions."""
-    try:
-        found = from_json(content)
-    except ValueError:
-        return ""
-    return str(found.get("kind", "")) if isinstance(found, dict) else ""
+    return str((object_from_json(content) or {}).get("kind", ""))
 
 
 def read_settings(folder: Path, model: type[Settings]) -> Settings:

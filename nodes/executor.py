@@ -73,10 +73,6 @@ MAX_SOURCES = 100
 """Maximum number of blocks and lines of a reply that are searched for a call."""
 
 _BLOCK = re.compile(r"```([\w+-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_TAGGED = re.compile(
-    r"(?:<parameter(?:=| name=)[\"']?([\w-]+)[\"']?>|<arg_key>([^<]*)</arg_key>\s*<arg_value>)"
-    r"([^<]*+(?:<(?!/?(?:parameter|arg_))[^<]*+)*+)"
-)
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input", "kwargs")
 
 
@@ -120,7 +116,7 @@ def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
     """Return the arguments in `text` for a call of the tool, as JSON data, or None if there are none. Never raises.
 
     Accepted forms are, for a tool that takes a program, a fenced block or the program alone; a JSON object or a Python
-    dict anywhere in the text, alone or wrapped as a tool call; a call written as `tool(name="value")`, or in XML.
+    dict anywhere in the text, alone or wrapped as a tool call; a call written as `tool(name="value")`.
     """
     reply = spoken(text)
     takes_program = "code" in card.arguments.get("properties", {})
@@ -128,7 +124,7 @@ def parse(text: str, card: ToolCard) -> dict[str, Any] | None:
     if complete := [program for program in programs if _is_program(program, card)]:
         return {"code": max(complete, key=len)}
     source = literal_backslashes(reply)
-    for found in chain(data_objects(source), _calls(source, card), _tagged(reply)):
+    for found in chain(data_objects(source), _calls(source, card)):
         if (arguments := _fitting(_unwrapped(found, card), card)) is not None:
             code = arguments.get("code")
             return {**arguments, "code": _bare_program(code)} if takes_program and isinstance(code, str) else arguments
@@ -158,12 +154,6 @@ def _bare_program(code: str) -> str:
         broken = code.replace("\\n", "\n").replace('\\"', '"')
         code = broken if parsed(unfence(broken.strip())) else code
     return unfence(code.strip()) if code.lstrip().startswith("```") else code
-
-
-def _tagged(reply: str) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of a call in the XML of Qwen3-Coder, MiniMax or GLM, if there is one."""
-    if found := {(name or key).strip(): value.strip("\n") for name, key, value in _TAGGED.findall(reply)}:
-        yield found
 
 
 def call_in(plan: Plan, card: ToolCard) -> dict[str, Any] | None:

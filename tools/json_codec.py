@@ -34,6 +34,15 @@ def from_json(text: str | bytes, **options: Any) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def object_from_json(text: str | bytes, **options: Any) -> dict[str, Any] | None:
+    """Return the object that is the whole text, None for any other text."""
+    try:
+        found = from_json(text, **options)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def model_from_json(kind: type[Model], text: bytes) -> Model:
     """Return the model of a line, also of one that an earlier version wrote. Raises ValidationError."""
     try:

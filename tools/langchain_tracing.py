@@ -2,12 +2,16 @@
 
 import logging
 import os
-from functools import lru_cache
+from typing import Any
+from weakref import WeakSet
 
 from agentflow.tools.redaction import redacted_data
 
 SWITCHES = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2")
 """LangChain's variables that switch tracing on, if one is `true`."""
+
+_warned = WeakSet[Any]()
+"""Clients of which was warned."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +31,9 @@ def redact_langchain_tracing() -> None:
         client = get_cached_client(anonymizer=redacted_data)
     except Exception:  # LangChain builds it in the same way, and goes on without traces after a warning
         return
-    if client._anonymizer is None:
-        _warn_of(id(client))
-
-
-@lru_cache(maxsize=8)
-def _warn_of(client: int) -> None:
-    _log.warning(
-        "LangSmith receives runs with their secrets, through a client of this program without an anonymizer; "
-        "import agentflow before the first run, or use agentflow.tracing('langsmith')"
-    )
+    if client._anonymizer is None and client not in _warned:
+        _warned.add(client)
+        _log.warning(
+            "LangSmith receives runs with their secrets, through a client of this program without an anonymizer; "
+            "import agentflow before the first run, or use agentflow.tracing('langsmith')"
+        )

@@ -9,7 +9,7 @@ from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, Corpus, Model, Tools, names_in, validated
 from agentflow.console.checks import print_checks, print_trials, unusable
 from agentflow.console.terminal import console, print_json
-from agentflow.tools.json_codec import from_json
+from agentflow.tools.json_codec import object_from_json
 
 app = typer.Typer(cls=CommandGroup)
 
@@ -93,10 +93,6 @@ def try_tools(
 
 def _call(text: str) -> tuple[str, dict[str, Any]]:
     name, _, arguments = text.partition("=")
-    try:
-        found = from_json(arguments)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
+    if (found := object_from_json(arguments)) is None:
         fail(f"--call {text}: write NAME=JSON, where JSON is an object of arguments", MISUSED)
     return name.strip(), found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentflow.evals.run_folder import RULINGS, SETTINGS, kind_of
-from agentflow.tools.json_codec import from_json
+from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.untrusted_text import one_line
 from agentflow.view.lines import open_file, read_file
 from agentflow.view.live_status import SUFFIX, Running
@@ -158,15 +158,12 @@ class RunIndex:
 
 
 def _begins_with_a_trace(path: Path) -> bool:
-    """Return whether the first line that is JSON has a trace's fields. Raises OSError."""
+    """Return whether the first line that is a JSON object has a trace's fields. Raises OSError."""
     with open_file(path) as file:
         lines = os.pread(file.fileno(), 1 << 20, 0).split(b"\n")[:50]
     for line in lines:
-        try:
-            found = from_json(line)
-        except ValueError:
-            continue
-        return isinstance(found, dict) and {"task", "status", "turns"} <= found.keys()
+        if (found := object_from_json(line)) is not None:
+            return {"task", "status", "turns"} <= found.keys()
     return False
 
 

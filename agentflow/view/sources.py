@@ -18,7 +18,7 @@ from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
 from agentflow.rl.rollout.tokens import TokenStep, unpacked
 from agentflow.rl.run.training_log import TOKENS, token_file
-from agentflow.tools.json_codec import from_json, model_from_json
+from agentflow.tools.json_codec import model_from_json, object_from_json
 from agentflow.view.calls import CallsFile
 from agentflow.view.lines import Place, Tail, read_file
 from agentflow.view.rows import Reader, Row, of_rollout, of_trace, read, record_row
@@ -358,11 +358,7 @@ def _evaluation_settings(content: bytes) -> EvaluationSettings | None:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     """Parse a JSON object; NaN and infinity become None. Return None for anything else."""
-    try:
-        found = from_json(line, parse_constant=lambda _: None, parse_float=_finite)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+    return object_from_json(line, parse_constant=lambda _: None, parse_float=_finite)
 
 
 def _finite(text: str) -> float | None:

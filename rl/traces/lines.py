@@ -1,13 +1,13 @@
 """The JSON objects of a file: one a line, or one document; gzip or not."""
 
 import gzip
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agentflow.rl.traces.episode import Dropped, DropReason, TracesError
+from agentflow.tools.json_codec import object_from_json
 
 Item = TypeVar("Item")
 
@@ -20,22 +20,15 @@ def objects(path: Path, dropped: Dropped) -> Iterator[tuple[str, dict[str, Any]]
     except (OSError, EOFError, zlib.error) as error:
         why = getattr(error, "strerror", "") or "its gzip data is broken or cut off"
         raise TracesError(f"{path} cannot be read ({why})", code="unreadable") from error
-    if isinstance(document := _json(content), dict):
+    if (document := object_from_json(content)) is not None:
         yield path.name, document
         return
     for number, line in enumerate(content.split(b"\n"), start=1):
         place = f"{path.name}, line {number}"
-        if isinstance(found := _json(line), dict):
+        if (found := object_from_json(line)) is not None:
             yield place, found
         elif line.strip():
             dropped[DropReason.MALFORMED].append(place)
-
-
-def _json(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def listed(holder: Any, name: str) -> list[Any]:

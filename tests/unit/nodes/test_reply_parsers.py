@@ -169,22 +169,8 @@ def test_a_call_that_the_prompt_asks_for_is_read_exactly(arguments: dict[str, st
 UNITS = [
     *("{", "}", "{}", '{"a":', '{"a":{}},', '{"query": "', "{'", "[", "(", "((", "f(", "f(\n", "f(a=1)\n", "f(f(a="),
     *("#", "*", ">", "<", "_", "`", '"', "-", " ", "\n", "```\n", "1.\n", "not ", "STOP CONTINUE ", "<think>"),
-    *(
-        "\\",
-        "\\f",
-        "C:\\",
-        "<parameter=a>",
-        "<arg_key>a</arg_key>",
-        "Analysis:",
-        "Analysis:\n",
-        "Tool:",
-        "Tool:\n",
-        "Verdict:",
-        "Verdict:\n",
-        "Answer:",
-        "Answer:\n",
-        "<answer>",
-    ),
+    *("\\", "\\f", "C:\\", "Analysis:", "Analysis:\n", "Tool:", "Tool:\n", "Verdict:", "Verdict:\n", "Answer:"),
+    *("Answer:\n", "<answer>"),
 ]
 HOSTILE = [
     *(Attack((unit,)) for unit in [*UNITS, "</answer>"]),
