@@ -93,7 +93,8 @@ def messages(
         examples="" if program and question else "".join(f"Example: {line}\n" for line in card.examples_as_json()),
         form=AS_PROGRAM if program else AS_JSON,
     )
-    step = f"Sub-Goal: {plan.sub_goal}\nContext: {plan.context}"
+    known = f"\nContext: {plan.context}" if plan.context or not question else ""
+    step = f"Sub-Goal: {plan.sub_goal}{known}"
     asked = f"Question: {question}\n" if question else ""
     return [SystemMessage(system), HumanMessage(f"{asked}{step}{_failure(memory, plan)}")]
 
@@ -298,6 +299,8 @@ class Executor:
             arguments = call_in(plan, card)
             if arguments is not None and not _failed_just_now(state.memory, plan, arguments):
                 return json.dumps(arguments)
+            if arguments is not None:  # a small model that sees what failed writes it again
+                plan, state = plan.model_copy(update={"context": ""}), state.model_copy(update={"memory": []})
         return await ask(context, "executor", conversation_of(state, context, plan, card), reply_form(card))
 
     async def _after_approval(self, state: State, call: PendingCall, tool: BaseTool, card: ToolCard) -> dict[str, Any]:

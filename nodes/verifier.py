@@ -196,6 +196,8 @@ class Verifier:
         context = Context.of(runtime)
         if state.plan is None or state.action is None:
             raise RuntimeError("the verifier runs after the planner and the executor")
+        if context.profile_of("verifier") == "lean" and _nothing_found(state.memory, state.action):
+            return close(state, Verdict(analysis="", signal="continue"), context)  # whatever a model would say
         try:
             async with asyncio.timeout(state.seconds_left()):
                 verdict = await self._judge(context, state, state.plan, kept(state.action, context))
@@ -220,15 +222,17 @@ def close(state: State, verdict: Verdict, context: Context) -> dict[str, Any]:
     action = kept(state.action, context)
     turn = Turn(turn=len(state.memory) + 1, plan=state.plan, action=action, verdict=verdict)
     lean = context.profile_of("verifier") == "lean"
-    if lean and all(past.action.result.error not in STOPPABLE for past in (*state.memory, turn)):
-        verdict = verdict.model_copy(update={"signal": "continue"})  # nothing has been found that could be an answer
-        turn = turn.model_copy(update={"verdict": verdict})
     status = status_after(turn, state, context)
     if lean and status == "running" and repeats([*state.memory, turn]) >= MAX_REPEATS:
         status = "out_of_turns"  # further turns would be the same
     if status != "answered" and _without_plan([*state.memory, turn], ended=status != "running"):
         status = "no_plan"
     return {"memory": [turn], "action": action, "verdict": verdict, "status": status}
+
+
+def _nothing_found(memory: list[Turn], action: Action) -> bool:
+    """Return whether no turn has brought what could be an answer."""
+    return all(one.result.error not in STOPPABLE for one in (*(turn.action for turn in memory), action))
 
 
 def repeats(memory: list[Turn]) -> int:

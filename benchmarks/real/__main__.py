@@ -9,10 +9,9 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
+from benchmarks.real.figures import figures
 from benchmarks.real.llamacpp import lacking, serving
 
 HERE = Path(__file__).parent
@@ -20,37 +19,6 @@ QUESTIONS, RECORDED = HERE / "check.jsonl", HERE / "recorded.json"
 SIZES = ("0.5b", "1.5b")
 SETTINGS = ("--tools", "base_generator,python_coder", "--max-turns", "4")
 CONTEXT = ("max_tokens=400", "max_seconds=3600")
-
-
-def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Return the figures of an evaluation; shares are of turns, and calls and tokens of a question."""
-    traces = list(traces)
-    turns = [turn for trace in traces for turn in trace["turns"]]
-    usage = [one for trace in traces for module in trace["usage"]["modules"].values() for one in module.values()]
-    right = sum(trace["decision"] == "correct" for trace in traces)
-    tokens = sum(one["total_tokens"] for one in usage)
-    called = [turn for turn in turns if turn["result"]["error"] not in ("bad_plan", "unknown_tool")]
-
-    def share(which: list[dict[str, Any]], of: list[dict[str, Any]]) -> float:
-        return len(which) / max(1, len(of))
-
-    return {
-        "questions": len(traces),
-        "right": right,
-        "undecided": sum(trace["decision"] == "undecided" for trace in traces),
-        "plans read at the first try": share(_once(called, "planner"), turns),
-        "calls read": share([turn for turn in called if turn["result"]["error"] != "bad_arguments"], called),
-        "verdicts read at the first try": share(_once(turns, "verifier"), turns),
-        "turns with a tool error": share([turn for turn in called if turn["result"]["error"]], called),
-        "calls": sum(one["calls"] for one in usage) / len(traces),
-        "tokens": tokens / len(traces),
-        "tokens per right answer": tokens / max(1, right),
-    }
-
-
-def _once(turns: list[dict[str, Any]], module: str) -> list[dict[str, Any]]:
-    """Return the turns whose module was asked once, so that its free reply could be read."""
-    return [turn for turn in turns if len(turn["finish_reasons"].get(module, [])) == 1]
 
 
 def measured(size: str, out: Path, limit: int) -> dict[str, float]:

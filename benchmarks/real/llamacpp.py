@@ -18,7 +18,8 @@ import httpx
 
 FETCH = Path(__file__).resolve().parents[3] / "shared" / "models" / "qwen.py"
 KEPT = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentflow" / "models"
-SLOTS, TOKENS = 4, 4096
+SLOTS, TOKENS = 8, 4096
+"""More slots than questions at a time: each keeps the prompt of a module, which is then not read again."""
 
 
 def lacking() -> str:

@@ -12,11 +12,9 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from agentflow.evals.intervals import accuracy_interval
+from benchmarks.real.figures import measured
 from benchmarks.real.llamacpp import lacking, serving
 
 RECORDED = Path(__file__).parents[2] / "docs" / "lab" / "tables.json"
@@ -59,41 +57,6 @@ def prepare(data: Path, out: Path) -> None:
         (out / f"{benchmark}.jsonl").write_text("\n".join(lines), encoding="utf-8")
     if not (index := out / "passages.sqlite").exists():
         _agentflow("corpus", "build", str(data / "multihop" / "passages.jsonl"), "--out", str(index))
-
-
-def figures(traces: Iterable[dict[str, Any]], titles: dict[str, list[str]]) -> dict[str, float]:
-    """Return the figures of one cell. Calls, tokens and seconds are of a question."""
-    traces = list(traces)
-    usage = [one for trace in traces for module in trace["usage"]["modules"].values() for one in module.values()]
-    marks = [float(trace["decision"] == "correct") for trace in traces]
-    right, (low, high) = sum(marks), accuracy_interval(marks)
-    tokens = sum(one["total_tokens"] for one in usage)
-    turns = [turn for trace in traces for turn in trace["turns"]]
-    found = {
-        "questions": len(traces),
-        "right": right,
-        "low": low,
-        "high": high,
-        "calls": sum(one["calls"] for one in usage) / len(traces),
-        "tokens": tokens / len(traces),
-        "tokens per right answer": tokens / max(1, right),
-        "seconds": sum(trace["seconds"] for trace in traces) / len(traces),
-        "turns with an error": sum(bool(turn["result"]["error"]) for turn in turns) / max(1, len(turns)),
-        "ended without an answer": sum(trace["status"] != "answered" for trace in traces) / len(traces),
-    }
-    for metric in ("em", "f1"):
-        if values := [trace["metrics"][metric] for trace in traces if metric in trace["metrics"]]:
-            found[metric] = sum(values) / len(traces)
-    searched = [(trace, titles[question]) for trace in traces if (question := trace["task"]["question"]) in titles]
-    if searched and turns:
-        found["gold titles found"] = sum(_recall(*one) for one in searched) / len(searched)
-    return found
-
-
-def _recall(trace: dict[str, Any], titles: Sequence[str]) -> float:
-    """Return the share of the gold passages that some search showed."""
-    shown = "\n".join(turn["result"]["output"] for turn in trace["turns"] if turn["tool"] == "wikipedia_search")
-    return sum(f"{title}: " in shown for title in titles) / len(titles)
 
 
 def table(cells: dict[str, dict[str, dict[str, float]]]) -> str:
@@ -152,7 +115,7 @@ def main() -> int:
                 traces = (
                     (options.out / options.size / benchmark / agent / "traces.jsonl").read_text("utf-8").splitlines()
                 )
-                cells.setdefault(benchmark, {})[agent] = figures(map(json.loads, traces), titles)
+                cells.setdefault(benchmark, {})[agent] = measured(map(json.loads, traces), titles)
                 if options.record:
                     RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
     print(table(cells))

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from benchmarks.real.__main__ import figures
+from benchmarks.real.figures import figures, measured
+from benchmarks.real.tables import table
 
 
 def turn(error: str | None, **asked: int) -> dict[str, Any]:
@@ -36,3 +37,19 @@ def test_figures_are_shares_of_turns_and_means_of_questions() -> None:
         "tokens": 200,
         "tokens per right answer": 400,
     }
+
+
+def test_a_cell_of_a_table_has_what_was_searched_and_scored() -> None:
+    def searched(decision: str, shown: str) -> dict[str, Any]:
+        one = {**turn(None, planner=1), "tool": "wikipedia_search"}
+        one["result"]["output"] = shown
+        rest = {"task": {"question": "Who?"}, "status": "answered", "seconds": 3.0, "metrics": {"em": 0.0, "f1": 0.5}}
+        return {**trace(decision, 100, one), **rest}
+
+    traces = [searched("correct", "Ada: a woman\nBo: a man"), searched("undecided", "Bob: a man")]
+    found = measured(traces, {"Who?": ["Ada", "Bo"]})
+    assert (found["right"], found["gold titles found"], found["f1"], found["seconds"]) == (1, 0.5, 0.5, 3.0)
+    assert 0 < found["low"] < 0.5 < found["high"] < 1
+    lines = table({"hotpotqa": {"rag": found, "direct": {**found, "right": 2}}}).splitlines()
+    assert [line.split(" | ")[:2] for line in lines[2:]] == [["| hotpotqa", "direct"], ["| hotpotqa", "rag"]]
+    assert ["**" in line for line in lines[2:]] == [True, False]

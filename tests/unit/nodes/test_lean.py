@@ -119,7 +119,8 @@ async def test_a_call_that_failed_is_not_made_again_as_it_was(scripted: Script) 
     script = scripted(planner=[planned, planned, PLAN], verifier=STOP)
     state = await solve(script)
     assert [turn.plan.tool for turn in state.memory] == ["flaky", "flaky", "echo"]
-    assert "The last call was:\na word" in script.asked("executor")[0][-1].text
+    assert script.asked("executor")[0][-1].text == "Question: Which word?\nSub-Goal: find it"
+    assert len(script.asked("verifier")) == 1
 
 
 async def test_a_step_that_is_the_call_needs_no_executor(scripted: Script) -> None:
