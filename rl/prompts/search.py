@@ -22,7 +22,7 @@ from langchain_core.messages import HumanMessage
 
 from agentflow.evals.results_store import ResultsError, drop_torn_line, lines_of, lock
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, RunSettings, read_settings, write_settings
-from agentflow.graph.models.loading import load_model, reply_of
+from agentflow.graph.models.loading import complete, load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task, identity
 from agentflow.graph.run.trace import to_line
@@ -164,7 +164,7 @@ class Search:
     def _reflect(self, prompt: str | list[dict[str, Any]]) -> str:
         self.failure = None
         try:
-            return str(self.runner.run(reply_of(self.model, [HumanMessage(str(prompt))])).text)
+            return self.runner.run(complete(self.model, [HumanMessage(str(prompt))]))
         except ModelError as error:
             self.failure = error
             raise

@@ -19,6 +19,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from agentflow.graph.models.loading import reply_of
+from agentflow.graph.models.reply import without_marks
 from agentflow.rl.policy.chat import ChatRequest, TokenReply, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
@@ -61,7 +62,8 @@ class Teacher:
             model = self.model.bind_tools(request.tools, tool_choice=choice)
         asked = reply_of(model, convert_to_messages(request.messages))
         # In a context of its own: the policy stands in for every model that is called in a node that learns.
-        return await asyncio.create_task(asked, context=Context())
+        reply = await asyncio.create_task(asked, context=Context())
+        return AIMessage(without_marks(str(reply.text)), tool_calls=reply.tool_calls)
 
 
 class TeacherWorker(ActorRolloutRefWorker):  # type: ignore[misc]

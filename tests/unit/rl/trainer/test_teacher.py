@@ -67,6 +67,13 @@ async def test_a_teacher_is_asked_once_a_call_and_its_unreadable_plans_are_fault
     assert all(trajectory.faults)
 
 
+async def test_a_teachers_thoughts_and_end_marks_are_not_learnt(known: ChatFormat) -> None:
+    trajectory = await taught(known, FakeListChatModel(responses=["[THINK]hm[/THINK]no plan</s>"]))
+    assert {turn.plan for turn in trajectory.trace.turns} == {"no plan"}
+    learnt = {known.tokenizer.decode(call.response_ids.tolist()) for call in trajectory.calls}
+    assert learnt == {"no plan<|im_end|>"}
+
+
 async def test_a_reply_without_room_and_a_teacher_that_fails_are_no_wrong_answers(known: ChatFormat) -> None:
     assert (await taught(known, load_model(ORACLE), most=3)).status == RolloutStatus.TOO_LONG
     assert (await taught(known, Down(responses=[""]))).status == RolloutStatus.ENDPOINT_FAILED
