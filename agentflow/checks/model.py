@@ -17,7 +17,7 @@ from agentflow.graph.context import Context, Module
 from agentflow.graph.models.context_length import fitting
 from agentflow.graph.models.listing import context_lengths, listed, with_sole_model
 from agentflow.graph.models.loading import aload_model, enforced, load_model, reply_of
-from agentflow.graph.models.reply import written
+from agentflow.graph.models.reply import MUTE, written
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
@@ -30,6 +30,7 @@ from agentflow.tools.untrusted_text import one_line
 SECONDS, SERVER_SECONDS = 180.0, 60.0
 """Time limits for the reply of a module, and for a request about the server."""
 QUESTION = "What is 17 * 23?"
+FORMED = "readable in an enforced form, which --context structured_output=always asks for"
 TEMPERATURES, SAMPLES = (0.3, 1.0), 16
 """Temperatures at which first tokens are sampled, and how many at each."""
 NOISE = 0.02
@@ -126,14 +127,18 @@ async def _trial(context: Context, request: Request) -> tuple[Check, AIMessage |
     try:
         async with asyncio.timeout(SECONDS):
             model = await aload_model(context.model_of(module), context.sampling_of(module))
-            reply = await reply_of(model, conversation)
+            try:
+                reply = await reply_of(model, conversation)
+            except ModelError as error:
+                if form and error.code in MUTE and (formed := await enforced(model, conversation, form)):
+                    return (module, "-", f"{error}; {FORMED}"), formed
+                raise
             text, cut_off = written(reply), reply.response_metadata.get("finish_reason") == "length"
             if not (problem := problem_of(text)):
                 note = "cut off; raise max_tokens: " if cut_off else ""
                 return (module, "ok", f"readable: {note}{cut(one_line(text), 100)}"), reply
             if form and await enforced(model, conversation, form):
-                says = f"{problem}; readable in an enforced form, which --context structured_output=always asks for"
-                return (module, "-", says), reply
+                return (module, "-", f"{problem}; {FORMED}"), reply
     except TimeoutError:
         return (module, "no", f"no reply within {SECONDS:.0f} s; lower max_tokens, or use a faster model"), None
     except ModelError as error:

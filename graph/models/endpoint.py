@@ -153,11 +153,9 @@ class EndpointModel(ChatOpenAI):
             found.generation_info = {CUT: True}
         return found
 
-    async def _astream(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> AsyncIterator[ChatGenerationChunk]:
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         started = finished = False
-        async for chunk in super()._astream(messages, *args, **kwargs):
+        async for chunk in super()._astream(*args, **kwargs):
             info = chunk.generation_info or {}
             finished = finished or bool(info.get("finish_reason"))
             if CUT not in info:
@@ -166,7 +164,7 @@ class EndpointModel(ChatOpenAI):
             elif started and not finished:
                 raise StreamCutError("the stream ended before the reply did")
         if not started:  # the server does not stream: its whole reply, or the error that stands in its place
-            generation = (await self._agenerate(messages, *args, **kwargs, stream=False)).generations[0]
+            generation = (await self._agenerate(*args, **kwargs, stream=False)).generations[0]
             whole = AIMessageChunk(**generation.message.model_dump(exclude={"type"}))
             yield ChatGenerationChunk(message=whole, generation_info=generation.generation_info)
 

@@ -61,13 +61,9 @@ def without_marks(text: str) -> str:
     """Return a reply without its thoughts and end marks. One without any, or that is a JSON object, stays as it is."""
     start = max((match.end() for match in CLOSING.finditer(text)), default=0)
     said = "" if OPENING.match(text, start) else _ENDED.sub("", text[start:])
-    return text if said != text and _is_object(text) else said
-
-
-def _is_object(text: str) -> bool:
     with suppress(ValueError):
-        return isinstance(from_json(text, strict=False), dict)
-    return False
+        return text if said != text and isinstance(from_json(text, strict=False), dict) else said
+    return said
 
 
 def written(reply: "AIMessage") -> str:

@@ -132,6 +132,6 @@ async def test_a_model_that_the_server_does_not_list_is_tried() -> None:
 
 
 async def test_a_reply_that_says_nothing_is_named_as_what_it_is() -> None:
-    found = await checked(server(generator="<think>It is 391."))
-    assert found["generator"][0] == "no"
-    assert REMEDIES["thought"] in found["generator"][1]
+    found = await checked(server(verifier="<think>It is 391.", generator="<think>It is 391."))
+    assert [found[module][0] for module in MODULES] == ["ok", "ok", "-", "no"], "the verdict can be had in its form"
+    assert all(REMEDIES["thought"] in found[module][1] for module in ("verifier", "generator"))

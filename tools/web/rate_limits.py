@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-READ = 4_000
-"""Characters of a refusal that are read."""
-
 _UNITS = {"ms": 0.001, "mil": 0.001, "h": 3600.0, "m": 60.0, "s": 1.0}
 _PART = r"(\d{1,9}(?:\.\d{1,9})?)\s?(ms|mil|h|m|s)(?:liseconds?|ours?|in(?:ute)?s?|ec(?:ond)?s?)?(?![a-z])"
 _DURATION = re.compile(_PART, re.IGNORECASE)
@@ -24,7 +21,7 @@ def asked_to_wait(headers: Mapping[str, str], body: str = "") -> float | None:
     """Return the seconds that a refusal asks to wait, None if it says nothing: as a number, a date or a duration in a
     header, in the body, or as the time at which a rate limit resets.
     """
-    known, said = {name.lower(): value for name, value in headers.items()}, _SAID.search(body[:READ])
+    known, said = {name.lower(): value for name, value in headers.items()}, _SAID.search(body[:4_000])
     asked = [f"{known.get('retry-after-ms')}ms", known.get("retry-after", ""), *(said.groups("")[:2] if said else ())]
     for text in asked:
         if (seconds := _seconds(text, known.get("date", ""))) is not None:
