@@ -41,7 +41,7 @@ _LITERAL = re.compile(
     r"|(?P<other>[ac-eg-mo-qsvwyzA-MO-TV-Z]|u(?![\da-fA-F]{4})|x(?![\da-fA-F]{2})|U(?![\da-fA-F]{8})|N(?!\{))"
     r"|(?P<unclear>[bf]|(?:" + _SHORT_COMMANDS + r")(?![A-Za-z])))"
 )
-_PATH = re.compile(r"(?<![^\s\"'(=])[C-Z]:(?:\\(?!u[0-9a-fA-F]{4})[^\s\\/:*?\"'<>|]++)+")
+_PATH = re.compile(r"(?<![^\s\"'(=])[C-Z]:(?:\\(?!u[0-9a-fA-F]{4})[^\s\\/:*?\"'<>|]{2,}+)+")
 
 _SEPARATORS = r"[ \t_‐‑–-]"  # includes typographic hyphens
 _MARKUP = "*_`#>\"' \t"

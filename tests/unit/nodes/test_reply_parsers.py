@@ -156,9 +156,10 @@ def test_what_the_prompt_asks_for_is_read_exactly(first: str, second: str, signa
 
 
 # A backspace, form feed or carriage return before a letter is LaTeX with one backslash.
-@given(
-    st.dictionaries(st.sampled_from(["query", "url"]), st.text(st.characters(exclude_characters="\b\f\r")), min_size=1)
-)
+WRITTEN = st.text(st.characters(exclude_characters="\b\f\r", exclude_categories=["Cs"]))
+
+
+@given(st.dictionaries(st.sampled_from(["query", "url"]), WRITTEN, min_size=1))
 @example({"query": "</think> is not the end of a thought here"})
 def test_a_call_that_the_prompt_asks_for_is_read_exactly(arguments: dict[str, str]) -> None:
     assert executor.parse(json.dumps(arguments), WEB) == arguments
