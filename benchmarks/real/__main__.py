@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.real.figures import figures
-from benchmarks.real.llamacpp import lacking, serving
+from benchmarks.real.llamacpp import PORTS, lacking, serving
 
 HERE = Path(__file__).parent
 QUESTIONS, RECORDED = HERE / "check.jsonl", HERE / "recorded.json"
@@ -23,7 +23,7 @@ CONTEXT = ("max_tokens=400", "max_seconds=3600")
 
 def measured(size: str, out: Path, limit: int) -> dict[str, float]:
     """Evaluate one model; return its figures."""
-    with serving(size) as spec:
+    with serving(size, PORTS[size]) as spec:
         settings = [*SETTINGS, *(part for setting in CONTEXT for part in ("--context", setting))]
         command = [sys.executable, "-m", "agentflow", "eval", str(QUESTIONS), "--model", spec, *settings]
         command += ["--limit", str(limit), "--concurrency", "4", "--out", str(out / size)]

@@ -18,6 +18,8 @@ import httpx
 
 FETCH = Path(__file__).resolve().parents[3] / "shared" / "models" / "qwen.py"
 KEPT = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentflow" / "models"
+PORTS = {"0.5b": 18105, "1.5b": 18115}
+"""The port of each model in evaluations, which are gone on with only under the same address."""
 SLOTS, TOKENS = 8, 4096
 """More slots than questions at a time: each keeps the prompt of a module, which is then not read again."""
 
@@ -37,9 +39,9 @@ def fetched(size: str) -> Path:
 
 
 @contextmanager
-def serving(size: str) -> Iterator[str]:
-    """Serve Qwen2.5-Coder-Instruct of that size; yields its spec."""
-    model, port = fetched(size), _free_port()
+def serving(size: str, port: int = 0) -> Iterator[str]:
+    """Serve Qwen2.5-Coder-Instruct of that size, at any free port if none is given; yields its spec."""
+    model, port = fetched(size), port or _free_port()
     # Threads that spin while they wait for each other stand still on a busy machine.
     quiet = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
     command = [sys.executable, "-m", "benchmarks.real.llamacpp", str(model), str(port)]

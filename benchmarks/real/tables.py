@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.real.figures import measured
-from benchmarks.real.llamacpp import lacking, serving
+from benchmarks.real.llamacpp import PORTS, lacking, serving
 
 RECORDED = Path(__file__).parents[2] / "docs" / "lab" / "tables.json"
 SEARCHED = ("hotpotqa", "2wiki", "musique")
@@ -105,7 +105,7 @@ def main() -> int:
     rows = [json.loads(line) for line in (options.data / "multihop" / "test.jsonl").read_text("utf-8").splitlines()]
     titles = {row["question"]: row["titles"] for row in rows}
     cells: dict[str, dict[str, dict[str, float]]] = recorded.setdefault(options.size, {})
-    with serving(options.size) as spec:
+    with serving(options.size, PORTS[options.size]) as spec:
         for benchmark in BENCHMARKS:
             for agent in AGENTS if benchmark in SEARCHED else [one for one in AGENTS if one != "rag"]:
                 if options.only and not {benchmark, agent, f"{benchmark}:{agent}"} & {*options.only}:
