@@ -43,7 +43,9 @@ def langsmith_tracing(project: str = "") -> Iterator[None]:
                 client.flush(timeout=FLUSH_SECONDS)
     finally:
         if failed:
-            _log.warning("some traces did not reach LangSmith (%s); is it up, and the key valid?", _short(failed[-1]))
+            _log.warning(
+                "some traces did not reach LangSmith (%s); is it up, and the key valid?", type(failed[-1]).__name__
+            )
 
 
 @contextmanager
@@ -56,7 +58,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         log.setLevel(level)
-
-
-def _short(error: Exception) -> str:
-    return type(error).__name__
