@@ -73,11 +73,10 @@ _FORMULA = re.compile(r"(?:[\d +\-*/()=\t]|\.(?=\d))+")
 _IMPLICIT = re.compile(r"(?<=[\d)]) ?(?=\()|(?<=\)) ?(?=\d)")
 _CHANGED_BEFORE = re.compile(
     r"[A-Za-z_\^!%‰²³½¼¾⅓⅔|\\]\(*\Z|[A-Za-z_]\([^()]{0,60}, ?\(*\Z|[√∛∜∑∏∫~¬⌊⌈<>≤≥≪≫±] ?\(*\Z"
-    r"|[A-Za-z_)!%²³½¼¾⅓⅔] ?(?:[+*/]|-(?! )) ?\(*\Z"
-    r"|\b(?:sqrt|log|ln|exp|abs|mod|half|twice|thrice|double|triple|squared?|cubed?|factorial|negative|minus|plus|times"
-    r"|(?:half|third|quarter|percent|root|log|logarithm|factorial|square|cube|power|inverse|reciprocal|opposite"
-    r"|digits|derivative|integral|\d) of|(?:add|subtract|multiply|divide)\b[^.;:=]{0,20} (?:to|from|by|with)"
-    r") (?:(?:the|a|result|sum|product|value|quantity|number|of) ){0,3}\Z",
+    r"|[A-Za-z_)!%²³½¼¾⅓⅔] ?(?:[+*/]|-(?! )) ?\(*\Z|\b(?:sqrt|log|ln|exp|abs|mod|half|twice|thrice|double|triple"
+    r"|squared?|cubed?|factorial|negative|minus|plus|times|(?:half|third|quarter|percent|root|log|logarithm|factorial"
+    r"|square|cube|power|inverse|reciprocal|opposite|digits|derivative|integral|\d) of|(?:add|subtract|multiply"
+    r"|divide)\b[^.;:=]{0,20} (?:to|from|by|with)) (?:(?:the|a|result|sum|product|value|quantity|number|of) ){0,3}\Z",
     re.IGNORECASE,
 )
 _CHANGED_AFTER = re.compile(
@@ -87,13 +86,11 @@ _CHANGED_AFTER = re.compile(
     re.IGNORECASE,
 )
 _DENIED_AFTER = re.compile(
-    r" ?,? ?(?:(?:but|which|and|that|this|it) ){0,2}(?:is|are|does|do|did|was|will|would|can)?(?: ?n['’]t| ?not| never)"
-    r" {0,2}(?:equal|give|make|work|reach|come|yield|be|valid|right|correct|possible|allowed|permitted"
-    r"|a (?:valid )?solution"
-    r"|24|it|quite)\b"
-    r"| ?,? ?(?:is|does|will|would|can)(?: ?n['’]t| ?not)(?=[.,;:!?)]|\Z)"
-    r"| ?,? ?(?:(?:but|which|and|that|this|it) ){0,2}(?:is|was|fails|looks)? ?"
-    r"(?:wrong|incorrect|invalid|false|too (?:big|small|large|high|low)|fails?)\b",
+    r" ?,? ?(?:(?:but|which|and|that|this|it) ){0,2}(?:is|are|does|do|did|was|will|would|can)?(?: ?n['’]t| ?not"
+    r"| never) {0,2}(?:equal|give|make|work|reach|come|yield|be|valid|right|correct|possible|allowed|permitted"
+    r"|a (?:valid )?solution|24|it|quite)\b| ?,? ?(?:is|does|will|would|can)(?: ?n['’]t| ?not)(?=[.,;:!?)]|\Z)"
+    r"| ?,? ?(?:(?:but|which|and|that|this|it) ){0,2}(?:is|was|fails|looks)? ?(?:wrong|incorrect|invalid|false"
+    r"|too (?:big|small|large|high|low)|fails?)\b",
     re.IGNORECASE,
 )
 _DENIED_BEFORE = re.compile(

@@ -18,9 +18,8 @@ EMPHASIS = "*_` \n"
 _OPEN = re.compile(r"<answer>", re.IGNORECASE)
 _CLOSE = re.compile(r"</answer>", re.IGNORECASE)
 _LABEL = re.compile(
-    r"^[ \t*_#>-]*(?:the )?(?:final )?answer(?: is)?[*_ \t]*[:：][*_ \t]*"
-    r"|^#{1,6}[ \t*_]*(?:the )?(?:final answer|answer|conclusion)[*_ \t]*$\n\s*"
-    r"|^[ \t*_#>-]*(?:最终)?答案[*_ \t]*[:：是][*_ \t]*",
+    r"^[ \t*_#>-]*(?:the )?(?:final )?answer(?: is)?[*_ \t]*[:：][*_ \t]*|^#{1,6}[ \t*_]*(?:the )?(?:final answer"
+    r"|answer|conclusion)[*_ \t]*$\n\s*|^[ \t*_#>-]*(?:最终)?答案[*_ \t]*[:：是][*_ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _LEAD = re.compile(
@@ -36,22 +35,18 @@ _CHANGED_AFTER = re.compile(
 """Marks beside a box that change what is in it."""
 _FIELDS = ("answer", "final_answer", "final answer", "choice")
 _REFUSAL = re.compile(
-    r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?"
-    r"(?:(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't|am unable to|was unable to|are unable to|have)"
-    r"|unable to) (?:know|tell|say|answer|determine|find|identify|verify|have|be sure|no (?:answer|idea|information))"
-    r"[^.,;:\d]{0,100}"
-    r"|i(?:'m| am) sorry, (?:but )?i (?:can't|cannot) (?:help|answer|assist)[^.,;:\d]{0,100}"
-    r"|(?:insufficient|not enough|no) (?:information|context|data|evidence)[^.,;:\d]{0,100}|i have no idea(?:, sorry)?"
-    r"|unknown|undetermined|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)"
-    r"|nobody (?:knows|can (?:say|tell))|none(?: of the (?:above|options|choices|answers)(?: (?:is|are) (?:correct"
-    r"|right|true))?)?|none of (?:them"
-    r"|these)|no (?:answer|option)(?: was found)?|n/?a|null|nothing(?: (?:was )?found)?"
+    r"(?:(?:i am |i'm )?sorry,? )?(?:but )?(?:as an? [a-z ]{1,30},? )?(?:(?:i|we) (?:do not|don't|cannot|can't"
+    r"|could not|couldn't|am unable to|was unable to|are unable to|have)|unable to) (?:know|tell|say|answer|determine"
+    r"|find|identify|verify|have|be sure|no (?:answer|idea|information))[^.,;:\d]{0,100}|i(?:'m"
+    r"| am) sorry, (?:but )?i (?:can't|cannot) (?:help|answer|assist)[^.,;:\d]{0,100}|(?:insufficient|not enough"
+    r"|no) (?:information|context|data|evidence)[^.,;:\d]{0,100}|i have no idea(?:, sorry)?|unknown|undetermined"
+    r"|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)|nobody (?:knows"
+    r"|can (?:say|tell))|none(?: of the (?:above|options|choices|answers)(?: (?:is|are) (?:correct|right|true))?)?"
+    r"|none of (?:them|these)|no (?:answer|option)(?: was found)?|n/?a|null|nothing(?: (?:was )?found)?"
     r"|(?:unfortunately,? )?(?:there (?:is|are|was|were) )?no (?:(?!one)[a-z]+ ){0,2}(?:info(?:rmation)?|idea|data"
-    r"|results?"
-    r"|evidence|mention|sources?|records?|answer|match(?:es)?|articles?|pages?|documents?|details|consensus|conclusion"
-    r"|clue|comment|telling|luck|way (?:to (?:know|tell|say|verify)|of (?:knowing|telling))|one (?:knows"
-    r"|is (?:certain|sure)"
-    r"|can (?:say|tell)))\b[^.,;:\d]{0,100}",
+    r"|results?|evidence|mention|sources?|records?|answer|match(?:es)?|articles?|pages?|documents?|details|consensus"
+    r"|conclusion|clue|comment|telling|luck|way (?:to (?:know|tell|say|verify)|of (?:knowing|telling))|one (?:knows"
+    r"|is (?:certain|sure)|can (?:say|tell)))\b[^.,;:\d]{0,100}",
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(

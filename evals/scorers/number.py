@@ -30,48 +30,37 @@ _ANSWERS = frozenset(
 _CONCLUDES = re.compile(
     r"(?:\b(?:so|therefore|thus|hence|finally|altogether|in total|in all|overall|consequently|giving|yielding|making"
     r"|leaving|meaning|implies|implying|gives?|yields?|also|donc|daher)\b|\bwhich (?:gives|is|makes|equals|leaves"
-    r"|yields|means)\b"
-    r"|\bfor a total of\b|\b(?:we|you|i) (?:get|obtain|find|have|conclude|see)\b(?: that)?|[=-]>|[→⇒⟹]|\\implies"
-    r"|, (?=(?:the|it|this|there|its|his|her|their)\b))[ ,:]*"
+    r"|yields|means)\b|\bfor a total of\b|\b(?:we|you|i) (?:get|obtain|find|have|conclude|see)\b(?: that)?|[=-]>|[→⇒⟹]"
+    r"|\\implies|, (?=(?:the|it|this|there|its|his|her|their)\b))[ ,:]*"
 )
 _CLAUSES = re.compile(r", |\bthen\b|\bbut\b|\bactually\b")
 _TOTAL = re.compile(r"\b(?:total|in all|altogether|overall|finally)\b")
 _CONNECTIVE = (
     r"(?:is|are|was|were|be|(?:it|that|this|there|she|he)['’](?:s|re)|equals?|equal to|gives?|gets?|got|yields?"
-    r"|obtains?|finds?|found|has|have|had|makes?"
-    r"|becomes?"
-    r"|to|as|only|exactly|precisely|just|(?<![a-z] )answer|(?:final|my|our|correct) answer|result"
-    r"|total|value|number|sum|takes?(?: [a-z]+)?|macht|costs?"
-    r"|leaves?|contains?|needs?"
+    r"|obtains?|finds?|found|has|have|had|makes?|becomes?|to|as|only|exactly|precisely|just|(?<![a-z] )answer|(?:final"
+    r"|my|our|correct) answer|result|total|value|number|sum|takes?(?: [a-z]+)?|macht|costs?|leaves?|contains?|needs?"
     r"|requires?|produces?|earn(?:s|ed)?|pays?|paid|spends?|spent|sold|sells?|scored?|won|weighs?|travel(?:s|ed)?|us"
-    r"|after"
-    r"|in|at|by|for|all|saves?|saved|took|lasts?|lasted|gave|ate|bought|lost|kept|made|drove|ran|walked|owes?|owed|cost"
-    r"|(?:ends?|ended|left) (?:up )?with"
-    r"|(?:total|value|minimum|maximum|answer|result|area|length|cost|price|distance|speed|average|mean|probability"
-    r"|sum) of"
-    r"|altogether|therefore|thus|hence|so|then|indeed|simply|says|counted|counts?|there|est|ist|es|sont|sind|son|vaut"
-    r"|lautet|beträgt|ergibt|ergebnis|réponse|respuesta|antwort"
+    r"|after|in|at|by|for|all|saves?|saved|took|lasts?|lasted|gave|ate|bought|lost|kept|made|drove|ran|walked|owes?"
+    r"|owed|cost|(?:ends?|ended|left) (?:up )?with|(?:total|value|minimum|maximum|answer|result|area|length|cost|price"
+    r"|distance|speed|average|mean|probability|sum) of|altogether|therefore|thus|hence|so|then|indeed|simply|says"
+    r"|counted|counts?|there|est|ist|es|sont|sind|son|vaut|lautet|beträgt|ergibt|ergebnis|réponse|respuesta|antwort"
     r"|[a-z]{3,12} of|[a-z]{3,12}s|(?:arranged|done|chosen|seated|painted|colou?red|made|filled|selected) in)"
 )
 _VARIABLE = r"[a-z](?:'|\([a-z#, ]{0,20}\))?"
 _TAIL = (
     r"(?:,? ?\((?!times|plus|minus|divided|multiplied|mod|and\b|or\b|not (?!#)).*|,? (?:attained|achieved|reached"
-    r"|obtained|found|when|where|at|for|with|because|since|as|given|using"
-    r"|which"
-    r"|by|from|assuming|considering|counting|including|after|rather than|instead of|in the|not counting|no more|no less"
-    r"|in total|in all|altogether|overall|that is|namely|directed|being|occurring|taken|so that|such that|via"
-    r"|modulo the|thanks)\b.*|,? i\.e\..*"
-    r"|,? (?:and )?not #.*"
-    r"| ?[-—–:] (?![#(]).*)"
+    r"|obtained|found|when|where|at|for|with|because|since|as|given|using|which|by|from|assuming|considering|counting"
+    r"|including|after|rather than|instead of|in the|not counting|no more|no less|in total|in all|altogether|overall"
+    r"|that is|namely|directed|being|occurring|taken|so that|such that|via|modulo the|thanks)\b.*|,? i\.e\..*"
+    r"|,? (?:and )?not #.*| ?[-—–:] (?![#(]).*)"
 )
 _UNIT = r"(?:[a-hj-su-wµμω°]|[kmcµμn]?[a-zω]|mol|rad|ohm)(?: ?\^#)?(?:/[a-z]{1,3}(?: ?\^#)?)?"
 _PROSE = r"[^#=^*/+<>|\\]{0,400}"
 _STATED = re.compile(
     rf"(?P<before>(?:(?:the|its|our|this|their) [^=^*/+<>|\\]{{0,400}}\b(?:is|equals)|{_PROSE}\b{_CONNECTIVE}"
     rf"|(?:{_PROSE}[ (])?{_VARIABLE} ?=|{_PROSE}[:=]|{_PROSE}[是为為于有共得]"
-    rf"|[\s.,;:!'()*_•·…✓✔✅☑🎉→⇒∴-]{{0,9}})[ :]{{0,4}})"
-    rf"#(?P<unit>(?: ?%| ?°[cf]?| [msghl]\b| [mk]?m/[sh]\b| ?(?:cm|mm|km|kg|mg|ms|min|hrs?|mph|ft|lbs?|ml|usd|eur)\b"
-    rf"|(?: {_UNIT}){{1,3}}(?![\w^])"
+    rf"|[\s.,;:!'()*_•·…✓✔✅☑🎉→⇒∴-]{{0,9}})[ :]{{0,4}})#(?P<unit>(?: ?%| ?°[cf]?| [msghl]\b| [mk]?m/[sh]\b"
+    rf"| ?(?:cm|mm|km|kg|mg|ms|min|hrs?|mph|ft|lbs?|ml|usd|eur)\b|(?: {_UNIT}){{1,3}}(?![\w^])"
     rf"|(?<=#){_UNIT}\^#(?!\w))?(?:[ -][a-z][a-z'’-]+(?:/[a-z]+)?){{0,9}}?)(?P<tail>{_TAIL})?[ .。}}✓✔✅☑🎉]*"
 )
 _EQUATION = re.compile(
@@ -79,54 +68,23 @@ _EQUATION = re.compile(
     r"(?P<unit>(?: ?%|°)?(?: [a-z]{3,}){0,4})(?:,? (?:since|because|as|where|when|for) .*)?[ .。]*"
 )
 _MIRRORED = re.compile(r"# ?= ?[a-z](?: ?[-+*] ?[a-z]){0,4}[ .]*")
-_FUNCTIONS = {
-    "sqrt",
-    "sin",
-    "cos",
-    "tan",
-    "log",
-    "gcd",
-    "lcm",
-    "max",
-    "min",
-    "det",
-    "mod",
-    "binom",
-    "cdot",
-    "sum",
-    "ln",
-    "pi",
-    "theta",
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "lambda",
-    "omega",
-    "phi",
-    "angle",
-    "triangle",
-    "quad",
-    "text",
-}
+_FUNCTIONS = frozenset(
+    "sqrt sin cos tan log gcd lcm max min det mod binom cdot sum ln pi"
+    " theta alpha beta gamma delta lambda omega phi angle triangle quad text".split()
+)
 _HEDGES = re.compile(
     r"\b(?:not|never|neither|nor|no|or|wrong|incorrect|except|unlike|rather|instead|maybe|perhaps|possibly|probably"
-    r"|(?:un)?likely"
-    r"|either|if|unless|suppose|false|ignore|gold|judge|guess|estimated?|bound|range|cannot|would|could|might|may"
-    r"|should"
-    r"|wait|mistake|but|however|actually|try|trying|timed|failed|failure|exception|crashed|attempts?|percentile)\b"
-    r"|\b(?:error|between|about|approximately|approx\.?|around|roughly|nearly|almost|than|at least|at most|over|under"
-    r"|below"
-    r"|above|beyond|mod|modulo|log|ln|root|cubed?|factorial|plus|minus|times|by|half|twice|double|triple|until|before"
-    r"|exceeds?|up to|close to|and|factor|divisor|digits?|percent|step|case|problem|question|example|option|choice|page"
-    r"|line|chapter|version|room|code|steps|cases|problems|questions|examples|options|pages|lines|chapters|rooms|codes"
-    r"|errors|precedes|exceeds|divides|lacks|misses|multiples|less|(?:square|root|cube|logarithm|multiple|power"
-    r"|factor|divisor|percent|product|quotient"
-    r"|remainder|half|third|quarter|double|reciprocal|inverse|negative|opposite|square root|out|instead|because|digits?"
-    r"|number) of) (?=#)|(?<=#) ?(?:or|and|to|squared|cubed|factorial|plus|minus"
-    r"|times|(?:more|less|fewer)(?= than|\W*$)|over|before|until|out|off|short|away|too|choose|mod|modulo|percentile"
-    r"|th|st|nd|rd)\b"
-    r"|n['’]t\b|[~≈±≠≤≥?!]|:=|#-?ish\b"
+    r"|(?:un)?likely|either|if|unless|suppose|false|ignore|gold|judge|guess|estimated?|bound|range|cannot|would|could"
+    r"|might|may|should|wait|mistake|but|however|actually|try|trying|timed|failed|failure|exception|crashed|attempts?"
+    r"|percentile)\b|\b(?:error|between|about|approximately|approx\.?|around|roughly|nearly|almost|than|at least"
+    r"|at most|over|under|below|above|beyond|mod|modulo|log|ln|root|cubed?|factorial|plus|minus|times|by|half|twice"
+    r"|double|triple|until|before|exceeds?|up to|close to|and|factor|divisor|digits?|percent|step|case|problem|question"
+    r"|example|option|choice|page|line|chapter|version|room|code|steps|cases|problems|questions|examples|options|pages"
+    r"|lines|chapters|rooms|codes|errors|precedes|exceeds|divides|lacks|misses|multiples|less|(?:square|root|cube"
+    r"|logarithm|multiple|power|factor|divisor|percent|product|quotient|remainder|half|third|quarter|double|reciprocal"
+    r"|inverse|negative|opposite|square root|out|instead|because|digits?|number) of) (?=#)|(?<=#) ?(?:or|and|to|squared"
+    r"|cubed|factorial|plus|minus|times|(?:more|less|fewer)(?= than|\W*$)|over|before|until|out|off|short|away|too"
+    r"|choose|mod|modulo|percentile|th|st|nd|rd)\b|n['’]t\b|[~≈±≠≤≥?!]|:=|#-?ish\b"
 )
 _REPORT = (
     r"\b(?:budget|time ?limit|context (?:limit|window)|timeout|timed out|ran out|iterations?|warnings?"
@@ -136,15 +94,13 @@ _REPORT = (
 )
 _PREMISE = (
     r"\b(?:contexts?|tokens?|errors?|attempts?|memory|stopped|limit(?:s|ed)?|turns?|steps?|tr(?:y|ies|ied)|deadline"
-    r"|lines|search(?:es|ed)?|quer(?:y|ies)|pages"
-    r"|hits|documents?|articles?|servers?|models?|requests?|responses?|seed|inputs?|given|start(?:s|ed)? with|assum\w+"
-    r"|suppos\w+|let|guess(?:es|ed)?|previous\w*|naive|initial(?:ly)?|earlier|candidates?|checked|tested|examined"
-    r"|confidence|versions?|bounds?|parts|the (?:problem|question|puzzle|exercise)|hypothe\w+|rejected|loss|port"
-    r"|words|characters|cases|bce?|base)\b"
-    r"|\b(?:i|my)\b(?! (?:get|got|obtain|find|found|have|calculate|compute|conclude|believe|think|say|arrive|end up"
-    r"|count|answer|final)\w*\b)|\b(?:tool|code|program|script|process|system)\b(?!: ?#|.{0,20}"
-    r"\b(?:outputs?|prints?|printed|returns?|returned|gives?|gave|says?|computes?|computed|found"
-    r"|confirms?)\b[^a-z]*#\W*$)"
+    r"|lines|search(?:es|ed)?|quer(?:y|ies)|pages|hits|documents?|articles?|servers?|models?|requests?|responses?|seed"
+    r"|inputs?|given|start(?:s|ed)? with|assum\w+|suppos\w+|let|guess(?:es|ed)?|previous\w*|naive|initial(?:ly)?"
+    r"|earlier|candidates?|checked|tested|examined|confidence|versions?|bounds?|parts|the (?:problem|question|puzzle"
+    r"|exercise)|hypothe\w+|rejected|loss|port|words|characters|cases|bce?|base)\b|\b(?:i|my)\b(?! (?:get|got|obtain"
+    r"|find|found|have|calculate|compute|conclude|believe|think|say|arrive|end up|count|answer|final)\w*\b)|\b(?:tool"
+    r"|code|program|script|process|system)\b(?!: ?#|.{0,20}\b(?:outputs?|prints?|printed|returns?|returned|gives?|gave"
+    r"|says?|computes?|computed|found|confirms?)\b[^a-z]*#\W*$)"
 )
 _ABOUT_THE_WORK = re.compile(f"{_REPORT}|{_PREMISE}")
 """Words of a report on the work ("after 104 steps") or of a premise ("let n be 104"), not of an answer."""
@@ -183,8 +139,7 @@ _TAKES_BACK = re.compile(
 )
 _RETRACTS = re.compile(
     r"\b(?:but|however|actually|wait|wrong|incorrect|mistaken?|unsure|alternatively|not (?:sure|certain|quite|right)"
-    r"|hmm"
-    r"|correction|should be|recheck|on second thought|check again)\b"
+    r"|hmm|correction|should be|recheck|on second thought|check again)\b"
 )
 _DENIED = re.compile(
     r"(?:[^#=]*\b(?:is|are|was|be|does|do)?(?: ?n['’]t| not|\bnot|cannot|can['’]t)(?: (?:be|equal|equal to|possibly))?"
@@ -199,8 +154,7 @@ _AMBIGUOUS = re.compile(r"#[!#]|# ?- ?#")
 _OTHERWISE = re.compile(r"\b(?:but|twice|half|double|rather|instead|more|less|only|true|than)\b")
 _ASIDE = re.compile(
     r"(?:to |let me |let us |let['’]s |we (?:can )?)?(?:check|verify|verification|explanation|reason(?:ing)?|proof"
-    r"|probe)\b"
-    r"|(?:how|what|find|which|would you|do you|shall|can you|want|should i)\b.*\?"
+    r"|probe)\b|(?:how|what|find|which|would you|do you|shall|can you|want|should i)\b.*\?"
 )
 _AGAINST = re.compile(r"\b(?:not|never|cannot|no|false|suppose|let|than)\b|n['’]t\b")
 _EXCLAIMED = re.compile(r"[a-z][^#]{0,40}#!\W{0,9}\Z")

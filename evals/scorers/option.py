@@ -88,12 +88,10 @@ _LIST = rf"[\[(]?{_MENTIONS}(?:[)\]]{{0,2}}(?:,| or| and| nor){{1,2}} ?[\[(]?{_M
 _PICKED = re.compile(
     r"\W{0,3}(?:(?:although|though|while|unlike|compared (?:to|with)|as|since|because|given|in|for)\b[^,]{0,200}, )?"
     rf"(?:option |choice |answer |the |an? )?[(\[]?({_MENTIONS})[)\]]{{0,2}},? (?:is|seems|looks|would be|remains"
-    r"|must be|has to be|should be) "
-    r"(?:(?:clearly|definitely|also|therefore|far|much|the|my|by far|certainly|still) ){0,3}"
-    r"(?:right|correct|best|true|one(?! of)|answer|pick|choice|preferred|treatment of choice"
-    r"|what (?:i|we)(?:['’]d| would) (?:give|pick|choose|put|say|select|answer)"
-    r"|(?:most|more) (?:likely|probable|appropriate|consistent|accurate|plausible|compatible|suitable|fitting))\b"
-    r"(?!.*\b(?:if|unless|except|only)\b|.*\?)"
+    r"|must be|has to be|should be) (?:(?:clearly|definitely|also|therefore|far|much|the|my|by far|certainly"
+    r"|still) ){0,3}(?:right|correct|best|true|one(?! of)|answer|pick|choice|preferred|treatment of choice|what (?:i"
+    r"|we)(?:['’]d| would) (?:give|pick|choose|put|say|select|answer)|(?:most|more) (?:likely|probable|appropriate"
+    r"|consistent|accurate|plausible|compatible|suitable|fitting))\b(?!.*\b(?:if|unless|except|only)\b|.*\?)"
     rf"|\W{{0,3}}only (?:option |choice )?[(\[]?({_MENTIONS})[)\]]{{0,2}} (?:is|remains|fits|explains|can|matches"
     rf"|satisfies)\b",
     re.IGNORECASE,
@@ -103,9 +101,8 @@ _FORMER = re.compile(r"\b(?:initially|previously|originally|at first|my first)\b
 _UNLISTED = re.compile(r"\banswer(?: is|:) (?:option )?\(?([A-Z])\)?[\s.!]*\Z")
 _NONE_CHOSEN = re.compile(
     r"\bnone of the (?:\w+ ){1,2}(?:is|are)\b|\bnot (?:listed|among)\b|\bneed more (?:data|information|context"
-    r"|details)\b"
-    r"|(?:can['’]t|cannot|could not|unable to|not able to) (?:\w+ )?(?:provide|give|pick|find|choose|answer|help"
-    r"|determine)",
+    r"|details)\b|(?:can['’]t|cannot|could not|unable to|not able to) (?:\w+ )?(?:provide|give|pick|find|choose|answer"
+    r"|help|determine)",
     re.IGNORECASE,
 )
 _ALL_BUT = re.compile(
@@ -125,10 +122,9 @@ _DENIED = (
     re.compile(rf"{_LIST}:? ?[✗✘❌❎✖]"),
     re.compile(rf"\b(?:avoid|never|don['’]t (?:choose|pick|select)) (?:option )?{_LIST}", re.IGNORECASE),
     re.compile(
-        r"(?:\b(?:not|nor|(?:rather |other )?than|instead of|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e"
-        r"|es|ed|ing) out"
-        r"|reject(?:s|ed|ing)?|except|neither|over|against)|n['’]t)(?: (?:the|an?|option|choice|be|is|out|by"
-        r"|answer)\b){0,3}"
+        r"(?:\b(?:not|nor|(?:rather |other )?than|instead of|exclud(?:e|es|ed|ing)|eliminat(?:e|es|ed|ing)|rul(?:e|es"
+        r"|ed|ing) out|reject(?:s|ed|ing)?|except|neither|over|against)|n['’]t)(?: (?:the|an?|option|choice|be|is|out"
+        r"|by|answer)\b){0,3}"
         rf" {_LIST}",
         re.IGNORECASE,
     ),
@@ -137,16 +133,14 @@ _DENIED = (
         rf"|too)){{0,4}}"
         rf"(?: (?:wrong|incorrect|not(?! (?:(?:the|an?|option|choice|answer) ){{0,2}}[(\[]?{_MENTIONS})|false|unlikely"
         r"|excluded|ruled out|eliminated|avoided|inappropriate|cannot|contraindicated|less likely|distractors?"
-        r"|implausible"
-        r"|(?:(?:the|an?) )?(?:trap|decoy|distractor|worst|least|tempting|second best)|irrelevant|out|falsch|falsa"
-        r"|falso|fausse|faux)\b|n['’]t\b| ?cannot\b)",
+        r"|implausible|(?:(?:the|an?) )?(?:trap|decoy|distractor|worst|least|tempting|second best)|irrelevant|out"
+        r"|falsch|falsa|falso|fausse|faux)\b|n['’]t\b| ?cannot\b)",
         re.IGNORECASE,
     ),
 )
 _DOUBTS = re.compile(
     r"\b(?:or|either|both|maybe|perhaps|possibly|might|may be|could|unsure|not sure|uncertain|guess|tie|equally"
-    r"|possible"
-    r"|if|unless|wait|between|also (?:correct|right))\b|\?",
+    r"|possible|if|unless|wait|between|also (?:correct|right))\b|\?",
     re.IGNORECASE,
 )
 _AS_WELL = re.compile(r"\b(?:possible|also|too(?=\W*$)|as well|could be|might be|may be|so is)\b", re.IGNORECASE)
@@ -156,8 +150,7 @@ _CONCLUDES = re.compile(r"\b(?:final|so|therefore|thus|hence|in conclusion|overa
 _ANSWER = re.compile(
     r"\b(?:answer|correct|right|best|final|most (?:appropriate|likely|accurate|suitable|probable))\b"
     rf"[^.;\n{_MENTIONS[1:-1]}]{{0,60}}?(?:\bis|\bbe|:|=)[ :]*(?:(?:the|an?|option|choice|letter|clearly|therefore"
-    rf"|thus) ){{0,3}}"
-    rf"[(\[]?({_MENTIONS})(?![)\]]{{0,2}}(?:,| or| and|,? or| ?/)+ ?[(\[]?{_MENTIONS})",
+    rf"|thus) ){{0,3}}[(\[]?({_MENTIONS})(?![)\]]{{0,2}}(?:,| or| and|,? or| ?/)+ ?[(\[]?{_MENTIONS})",
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"[{_LAYOUT}]{{0,9}}{_MENTIONS}[{_LAYOUT}!]{{0,9}}")

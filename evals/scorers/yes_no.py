@@ -7,22 +7,19 @@ phrase ("no one knows", "no doubt") and an answer that is qualified later ("yes,
 import re
 
 _YES = (
-    r"yes|sí|sim|oui|ja|yeah|yep|yup|true|correct|indeed|affirmative"
-    r"|(?:certainly|definitely|absolutely|of course|surely)(?! not\b)|(?:i )?(?:think|believe|would say) so|right"
-    r"|是的?|对的?"
+    r"yes|sí|sim|oui|ja|yeah|yep|yup|true|correct|indeed|affirmative|(?:certainly|definitely|absolutely|of course"
+    r"|surely)(?! not\b)|(?:i )?(?:think|believe|would say) so|right|是的?|对的?"
 )
 _NO = (
-    r"no|non|não|nein|nope|nah|false|incorrect|negative|not true|not correct"
-    r"|(?:certainly|definitely|absolutely|of course|i (?:think|believe)) not|no way|not at all|by no means|not the case"
-    r"|i do(?: not|n['’]t) (?:think|believe) so|(?:they|it|he|she|both|that) (?:are|is|were|was|do|does|did|have|has)"
-    r" not(?=\W*\Z)|不是的?|否|不"
+    r"no|non|não|nein|nope|nah|false|incorrect|negative|not true|not correct|(?:certainly|definitely|absolutely"
+    r"|of course|i (?:think|believe)) not|no way|not at all|by no means|not the case|i do(?: not|n['’]t) (?:think"
+    r"|believe) so|(?:they|it|he|she|both|that) (?:are|is|were|was|do|does|did|have|has) not(?=\W*\Z)|不是的?|否|不"
 )
 _SUBJECT = r"(?:they|it|he|she|the|this|these|those|there|both|neither|only|as|because|since|we|all|each)\b"
 _LEAD = (
     r"(?:so|therefore|thus|hence|well|in short|overall|in conclusion|(?:based on|according to|from) [^.,;:\n]{1,80}"
-    r"|i (?:think|believe|would say)(?: that)?|i['’]d (?:say|go with)|\(?[a-e]\)"
-    r"|(?:it|that|this|the (?:statement|claim))(?: is|['’]s)(?: an?)?|(?:happy|glad) to help[.!]|(?:great"
-    r"|good) question[.!])"
+    r"|i (?:think|believe|would say)(?: that)?|i['’]d (?:say|go with)|\(?[a-e]\)|(?:it|that|this|the (?:statement"
+    r"|claim))(?: is|['’]s)(?: an?)?|(?:happy|glad) to help[.!]|(?:great|good) question[.!])"
 )
 _FIRST = re.compile(
     rf"[^\w≠¬~!]*(?:(?:final )?answer\W*\n\W*)?(?:{_LEAD},? +){{0,3}}(?:(?P<yes>{_YES})|(?P<no>{_NO}))(?:\W*\Z"
@@ -42,8 +39,7 @@ _NO_DOUBT = re.compile(
 _NO_OTHER = re.compile(r"\W*no,? (?:problem|wonder|idea)\b", re.IGNORECASE)
 _AT_ONCE = re.compile(
     r"\W*(?:and no|or|and yes|but|however|although|though|except|unless|if|in (?:part|some)|only (?:in part|partly)"
-    r"|partly"
-    r"|partially|sort of|kind of|mostly|technically)\b|\?",
+    r"|partly|partially|sort of|kind of|mostly|technically)\b|\?",
     re.IGNORECASE,
 )
 _LATER = re.compile(
@@ -53,10 +49,8 @@ _LATER = re.compile(
 )
 _UNKNOWN = re.compile(
     r"(?:(?:\bnot|n['’]t|\bcannot) (?:\w+ )?(?:know|find|found|determine\w*|verif\w+|confirm\w*|say|tell|available"
-    r"|clear"
-    r"|certain|sure|enough)|\b(?:information|evidence|data|sources?) (?:is|are|was|were) (?:lacking|missing"
-    r"|insufficient)"
-    r"|\bno (?:\w+ )?(?:information|evidence|data|sources?|mention|idea)|\bunable to|\binsufficient)\b",
+    r"|clear|certain|sure|enough)|\b(?:information|evidence|data|sources?) (?:is|are|was|were) (?:lacking|missing"
+    r"|insufficient)|\bno (?:\w+ )?(?:information|evidence|data|sources?|mention|idea)|\bunable to|\binsufficient)\b",
     re.IGNORECASE,
 )
 """Text after "no" that shows that it answers whether something was found."""
