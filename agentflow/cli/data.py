@@ -10,9 +10,6 @@ from agentflow.console.evaluations import print_benchmarks
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import bounded_line
 
-PROBLEMS = 10
-"""Most problems of a file that are printed."""
-
 app = typer.Typer(cls=CommandGroup)
 
 
@@ -26,7 +23,7 @@ def data_sets(ctx: typer.Context) -> None:
 @app.command("check", epilog="Example: agentflow data check quiz.jsonl")
 def check_data(
     file: Annotated[Path, typer.Argument(help="A file of questions: JSON lines, JSON, CSV or Parquet.")],
-    show: Annotated[int, typer.Option(min=0, help="Questions to show as they are read.")] = 3,
+    show: Annotated[int, typer.Option(min=0, help="Most questions, and most problems, to print.")] = 5,
 ) -> None:
     """Show what is read of a file of questions, how answers will be scored, and what is wrong with it."""
     from agentflow.evals.benchmarks.check import check
@@ -40,17 +37,15 @@ def check_data(
         typer.echo(f"{place}: {bounded_line(one.stem, 100)}\n  answer: {bounded_line(one.gold, 100)}")
         for letter, text in one.data.get("options", {}).items():
             typer.echo(f"  {letter}. {bounded_line(text, 100)}")
-    counts = {"answers": found.types, "other answers are": found.others}
     typer.echo(f"{len(found.tasks):,} questions, {found.repeated:,} repeated")
-    for title, numbers in counts.items():
-        typer.echo(
-            f"{title}: " + (", ".join(f"{number:,} {name}" for name, number in sorted(numbers.items())) or "none")
-        )
+    for title, numbers in (("answers", found.types), ("other answers are", found.others)):
+        counted = [f"{number:,} {name}" for name, number in sorted(numbers.items())]
+        typer.echo(f"{title}: {', '.join(counted) or 'none'}")
     if found.unread:
         typer.echo(f"columns that are not read: {bounded_line(', '.join(found.unread), 200)}")
-    for problem in found.problems[:PROBLEMS]:
+    for problem in found.problems[:show]:
         say(f"warning: {problem}")
-    if more := len(found.problems[PROBLEMS:]):
+    if more := len(found.problems[show:]):
         say(f"warning: {more:,} more")
     if not found.tasks:
         fail(f"nothing in {file} is a question", MISUSED)

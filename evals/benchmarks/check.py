@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentflow.evals.benchmarks import readers
 from agentflow.evals.benchmarks.errors import READING, refused
-from agentflow.evals.benchmarks.own import SCORE_AS, is_choice, read_row, usual_rule
+from agentflow.evals.benchmarks.own import SCORE_AS, reading
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.canonical import same
 from agentflow.evals.scorers.free_text import gold_type
@@ -38,13 +38,13 @@ class FileCheck:
 def check(path: Path) -> FileCheck:
     """Read a file of questions and score its gold answers. Raises BenchmarkError if the file cannot be read."""
     rows = read_rows(path)
-    choice = is_choice(rows)
+    read, rule = reading(rows)
     tasks: dict[str, Task] = {}
     asked: dict[str, str] = {}
     problems, repeated = [], 0
     for place, row in rows:
         try:
-            one = read_row(row, choice=choice)
+            one = read(row)
         except READING as error:
             problems.append(str(refused(f"{place} is no question", row, error)))
             continue
@@ -55,7 +55,6 @@ def check(path: Path) -> FileCheck:
             problems.append(f"{place} asks what {first} asks, and has another answer")
         else:
             repeated += 1
-    rule = usual_rule(choice)
     for place, one in tasks.items():
         if not (score := rule(one, one.gold)).correct:
             problems.append(f"{place}: its own answer {cut(one.gold, 40)!r} is {score.decision} ({score.decided_by})")
@@ -63,7 +62,7 @@ def check(path: Path) -> FileCheck:
             problems.append(f"{place}: another option has the text of the right one")
     some = list(tasks.values())[:_COMPARED]
     others = Counter[str](rule(one, wrong).decision for one in some for wrong in _wrong(one, some))
-    types = Counter("option" if choice else gold_type(one.gold) for one in tasks.values())
+    types = Counter("option" if "options" in one.data else gold_type(one.gold) for one in tasks.values())
     unread = sorted({column for _, row in rows for column in row} - readers.COLUMNS - {SCORE_AS})
     return FileCheck(tasks, repeated, unread, types, others, problems)
 

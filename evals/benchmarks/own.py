@@ -100,9 +100,8 @@ def _benchmark(
     """Create a benchmark from rows with their places. Raises BenchmarkError."""
     if not rows:
         raise BenchmarkError(f"{name} has no rows", code="no_rows")
-    choice = is_choice(rows)
-    read = partial(read_row, choice=choice)
-    usual = Judging.EXTRACTS if choice else Judging.DECIDES
+    read, usual = reading(rows)
+    judges = Judging.EXTRACTS if usual is _option else Judging.DECIDES
     tasks: dict[str, Task] = {}
     for place, row in rows:
         try:
@@ -115,21 +114,21 @@ def _benchmark(
         title=name,
         licence="your own",
         size=len(tasks),
-        rule=rule or usual_rule(choice),
-        judging=judging or (Judging.NEVER if rule else usual),
+        rule=rule or usual,
+        judging=judging or (Judging.NEVER if rule else judges),
         read=read,
         generate=lambda subset: tasks.values(),
         subsets=(ALL,),
     )
 
 
-def is_choice(rows: Sequence[tuple[str, Row]]) -> bool:
-    """Return whether rows with their places are multiple choice: all are, if one has options."""
-    return any("options" in row or "choices" in row for _, row in rows)
+def reading(rows: Sequence[tuple[str, Row]]) -> tuple[Callable[[Row], Task], Rule]:
+    """Return the reader, which raises `READING`, and the rule of rows: multiple choice if one of them has options."""
+    choice = any("options" in row or "choices" in row for _, row in rows)
+    return partial(_read, choice=choice), _option if choice else _text
 
 
-def read_row(row: Row, *, choice: bool) -> Task:
-    """Return the task of a row. Raises one of `READING`."""
+def _read(row: Row, *, choice: bool) -> Task:
     found = (readers.choice if choice else readers.text)(row)
     task = Task.model_validate({**dict(found), "data": {**row, **found.data}})
     if (named := row.get(SCORE_AS)) and named not in _NAMED:
@@ -138,11 +137,6 @@ def read_row(row: Row, *, choice: bool) -> Task:
         raise ValueError(f"the answer {cut(task.gold, 40)!r} is no number")
     task.model_dump(mode="json")  # raises ValueError for a value that no record can hold
     return task
-
-
-def usual_rule(choice: bool) -> Rule:
-    """Return the rule for multiple choice, or for short answers."""
-    return _option if choice else _text
 
 
 def _text(one: Task, answer: str) -> Score:

@@ -39,7 +39,7 @@ _WORD = re.compile(rf"\b{_LETTER}{{3,}}\b")
 _COLLECTION = re.compile(r"(?:[a-z]∈)?([\[({])(.{1,200})([\])}])")
 _LONGEST = 300
 """Characters of an interval or a set that is read, and beyond which an answer is longer than its gold answer may be."""
-_INFINITE = {"∞": math.inf, "+∞": math.inf, "-∞": -math.inf}
+_INFINITE: dict[str, Fraction | float | None] = {"∞": math.inf, "+∞": math.inf, "-∞": -math.inf}
 
 
 def same(answer: str, gold: str) -> bool:
@@ -65,14 +65,10 @@ def collection(text: str) -> tuple[str, object] | None:
     found = _COLLECTION.fullmatch(_layout(text[:_LONGEST]).replace(", ", ","))
     if not found or len(text) > _LONGEST or (found[1] == "{") != (found[3] == "}"):
         return None
-    elements = [_element(one) for one in found[2].split(",")]
+    elements = [_INFINITE.get(one, evaluate(one)) for one in found[2].split(",")]
     if (len(elements) < 2 and found[1] != "{") or None in elements:
         return None
     return found[1] + found[3], frozenset(elements) if found[1] == "{" else tuple(elements)
-
-
-def _element(text: str) -> Fraction | float | None:
-    return _INFINITE[text] if text in _INFINITE else evaluate(text)
 
 
 def _layout(text: str) -> str:
@@ -85,11 +81,9 @@ def _layout(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    return _WORD.sub(_fold, text) if _MEANT.search(text) else _without_accents(text.casefold())
-
-
-def _fold(match: re.Match[str]) -> str:
-    return _without_accents(match[0].casefold()) if match[0].islower() or match[0].istitle() else match[0]
+    if not _MEANT.search(text):
+        return _without_accents(text.casefold())
+    return _WORD.sub(lambda word: word[0].casefold() if word[0].islower() or word[0].istitle() else word[0], text)
 
 
 def _without_accents(text: str) -> str:

@@ -98,7 +98,7 @@ def gold_type(gold: str) -> str:
 
 def _one(text: str, gold: str) -> Score:
     alone, kind = stated(text), gold_type(gold)
-    if same(alone, gold):
+    if same(text, gold) or same(alone, gold):
         return decided(True, "exact match")
     if not normalise(text):
         return decided(False, "no answer")

@@ -21,7 +21,8 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 def quasi_exact(answer: str, gold: str) -> Score:
     """Score whether `answer` is `gold` by GAIA's rule; never undecided."""
-    return decided(matches(stated(final_answer(answer)), gold), RULE)
+    final = final_answer(answer)
+    return decided(matches(final, gold) or matches(stated(final), gold), RULE)
 
 
 def matches(answer: str, gold: str) -> bool:

@@ -15,30 +15,8 @@ _INNERMOST = re.compile(
 _SPACING = re.compile(
     r"\\(?:left|right|displaystyle|[bB]igg?[lr]?)(?![a-zA-Z])|\\[!,;: ()\[\]]|\$|\^?\{?\\circ\}?|°|\{,\}"
 )
-_SIGNS = {
-    r"\times": "*",
-    r"\cdot": "*",
-    r"\div": "/",
-    r"\%": "%",
-    "×": "*",
-    "÷": "/",
-    "−": "-",
-    "–": "-",
-    "\u2044": "/",
-    "\u00a0": " ",
-    "\u202f": " ",
-    "\u2009": " ",
-    r"\leq": "≤",
-    r"\le": "≤",
-    r"\geq": "≥",
-    r"\ge": "≥",
-    r"\neq": "≠",
-    r"\ne": "≠",
-    r"\pm": "±",
-    r"\infty": "∞",
-    r"\in": "∈",
-    r"\cup": "∪",
-}
+_COMMANDS = r"\times \cdot \div \% \leq \le \geq \ge \neq \ne \pm \infty \in \cup".split()
+_SIGNS = dict(zip([*"×÷−–\u2044\u00a0\u202f\u2009", *_COMMANDS], "*/--/   **/%≤≤≥≥≠≠±∞∈∪", strict=True))
 _SIGN = re.compile("|".join(re.escape(sign) + r"(?![a-zA-Z])" * sign[-1].isalpha() for sign in _SIGNS))
 _RAISED = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
 _VULGAR = re.compile(r"(?:(?<=\d) ?)?([¼½¾⅐-⅞])")

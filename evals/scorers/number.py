@@ -168,21 +168,11 @@ _UNDONE = re.compile(
     r"(?:\b(?:is|are|have|get|in|of|answer)|=|:) ([^a-z=:]{2,60}(?:\\?(?:sqrt"
     r"|[dt]?binom)[^a-z=:]{2,40})?)(?: ?[a-z]+){0,4} ?\.?$"
 )
-_NUMBERLESS = re.compile(r"[a-z ,.'’\"!?;:()-]*")
-_NUMBERISH = re.compile(
-    r"\b(?:half|third|quarter|twice|double|triple|once|single|pair|couple|dozen|score|all|both|each|every|same|pi|unity"
-    r"|first|second|last)\b"
-)
-_ZERO = re.compile(r"\b(?:no|none|nothing|nil|never)\b")
 _ALONE = re.compile(r"[\s.,;:!'\"()*_•·…✓✔✅☑🎉→⇒∴{}-]*#[ .%]*")
-_AGAIN = re.compile(r"%? ?,? ?(?:or|i\.e\.,?|that is,?|=|\() ?")
-_REFINED = re.compile(
-    r" ?(?:\b(?:approximately|about|roughly|around)|≈) # ?,? ?(?:but |or |and )?(?:exactly|precisely) ?$"
-)
 _EQUATED = re.compile(r"[^=;,\n]{0,80}= ?#(?! ?[*/^!(a-zπ√])")
 _UNREAD = re.compile(
     r"[\d√^\\!]|#[a-zπ(]|[#)] ?[*/:]{1,2} ?[#(a-z]|[#)] ?[+-] ?[#(a-z]|[十百千万一二三四五六七八九]"
-    r"|\b(?:half|halves|thirds?|quarters?|twice|double|triple|pair|couple|dozens?|score|gross|once|single)\b"
+    r"|\b(?:half|halves|thirds?|quarters?|twice|double|triple|pair|couple|dozens?|score|gross|once|single|pi|unity)\b"
 )
 _COMPOUND = re.compile(r"# ?[a-z]{1,9}\.?,?(?: and)? # ?(?:h|m|min|s|sec|minutes?|seconds?|cents?|inch(?:es)?|in|oz)\b")
 _PARTS = {
@@ -213,9 +203,6 @@ def number(answer: str, gold: str) -> Score:
     if expected is None and (expected := evaluate(plain(gold))) is None:
         return undecided("the gold answer is no number")
     around, values = marked(text)
-    numberish = _NUMBERISH.search(around) or (expected == 0 and _ZERO.search(around))
-    if not values and _NUMBERLESS.fullmatch(around) and not numberish:
-        return decided(False, "no number")
     if len(values) == 1 and _DENIED.fullmatch(around) and not _OTHERWISE.search(around):
         return decided(False, "only what it is not")
     if values == [expected] and expected and _CHANGED.fullmatch(around):
@@ -228,7 +215,6 @@ def number(answer: str, gold: str) -> Score:
         above, below = values[0], _PARTS[share["part"]] if share["part"] else values[1]
         right = above is not None and bool(below) and above == expected * (below or 1)
         return decided(True, RULE) if right else undecided("a share, or a number of parts")
-    around, values = _merged(around, values)
     found = _stated(around, values)
     if found is None and _OPERATION.search(text) and not _AMBIGUOUS.fullmatch(around):
         found = evaluate(text) or _undone(text, around)
@@ -241,21 +227,6 @@ def number(answer: str, gold: str) -> Score:
     if found == rounded_like(found, expected) or (expected == 1000 * found and _THOUSANDS.search(text)):
         return undecided("rounded, or with another mark of thousands")
     return decided(False, RULE)
-
-
-def _merged(around: str, values: list[Fraction | None]) -> tuple[str, list[Fraction | None]]:
-    """Return a marked text without numbers that repeat the one before: "3/8, or 37.5 %"; "about 3.1, exactly 22/7"."""
-    first, *parts = around.split("#")
-    kept: list[Fraction | None] = []
-    for value, after in zip(values, parts, strict=True):
-        here = value / 100 if value is not None and after.lstrip().startswith("%") and kept[-1:] != [value] else value
-        if kept and value is not None and kept[-1] == here and _AGAIN.fullmatch(first.rpartition("#")[2]):
-            first = first.rpartition("#")[0] + "#" + after.lstrip(" %)")
-        elif kept and _REFINED.search(first):
-            first, kept[-1] = _REFINED.sub(" #", first) + after, value
-        else:
-            first, kept = f"{first}#{after}", [*kept, value]
-    return first, kept
 
 
 def _absent(expected: Fraction, around: str, values: list[Fraction | None]) -> bool:

@@ -53,18 +53,18 @@ _REASON = (
     r"(?:(?:and )?not|definitely|certainly|clearly|surely|obviously|without (?:a |any )?doubt|no doubt|rather than"
     r"|instead of|over|because|since|as|due to|given|based on|while|whereas)\b.*"
 )
-_LAYOUT = r"\s*_\"'“”.,:;()\[\]>#✅✓✔☑🎉👉→⇒=–—•·。！：\-"
+_LAYOUT = r"\s*_\"'“”.,:;()\[\]>#✅✓✔☑🎉👉😀→⇒=–—•·。！：\-"
 _CHOOSING = frozenset(
     """
     answer answers choose choosing chose pick picking select selecting opt vote go going conclude respond say think
     believe is be am it's that's correct right best likely probable appropriate accurate consistent diagnosis must
-    should est ist es é è richtig respuesta réponse antwort risposta resposta ответ 选 選 选择 答案 答案是 正确答案
-    正确答案是 正解は
+    should clearly definitely certainly surely obviously est ist es é è richtig respuesta réponse antwort risposta
+    resposta ответ 选 選 选择 答案 答案是 正确答案 正确答案是 正解は
     """.split()
 )
 _CONNECTING = frozenset(
     """
-    so therefore thus hence and but then now yes overall finally final clearly definitely certainly surely obviously in
+    so therefore thus hence and but then now yes overall finally final in
     conclusion by elimination exclusion only ans option choice letter the a an my our your it its that this i i'd i'll
     i'm we we'd would will exact selected with for have has to most remaining possibility here fairly quite confident
     sure certain next on reflection la el le die der o bonne correcta correcte giusta correta letra lettre richtige
@@ -90,26 +90,19 @@ _PICKED = re.compile(
     rf"(?:option |choice |answer |the |an? )?[(\[]?({_MENTIONS})[)\]]{{0,2}},? (?:is|seems|looks|would be|remains"
     r"|must be|has to be|should be) (?:(?:clearly|definitely|also|therefore|far|much|the|my|by far|certainly"
     r"|still) ){0,3}(?:right|correct|best|true|one(?! of)|answer|pick|choice|preferred|treatment of choice|what (?:i"
-    r"|we)(?:['’]d| would) (?:give|pick|choose|put|say|select|answer)|(?:most|more) (?:likely|probable|appropriate"
-    r"|consistent|accurate|plausible|compatible|suitable|fitting))\b(?!.*\b(?:if|unless|except|only)\b|.*\?)"
+    r"|we)(?:['’]d| would) (?:give|pick|choose|put|say|select|answer|prescribe)|(?:most|more) (?:likely|probable"
+    r"|appropriate|consistent|accurate|plausible|compatible|suitable|fitting))\b"
+    r"(?!.*\b(?:if|unless|except|only|at first)\b|.*\?)"
     rf"|\W{{0,3}}only (?:option |choice )?[(\[]?({_MENTIONS})[)\]]{{0,2}} (?:is|remains|fits|explains|can|matches"
     rf"|satisfies)\b",
     re.IGNORECASE,
 )
 """A clause that states which option is right, whatever it says of others after that."""
-_FORMER = re.compile(r"\b(?:initially|previously|originally|at first|my first)\b", re.IGNORECASE)
 _UNLISTED = re.compile(r"\banswer(?: is|:) (?:option )?\(?([A-Z])\)?[\s.!]*\Z")
 _NONE_CHOSEN = re.compile(
     r"\bnone of the (?:\w+ ){1,2}(?:is|are)\b|\bnot (?:listed|among)\b|\bneed more (?:data|information|context"
     r"|details)\b|(?:can['’]t|cannot|could not|unable to|not able to) (?:\w+ )?(?:provide|give|pick|find|choose|answer"
     r"|help|determine)",
-    re.IGNORECASE,
-)
-_ALL_BUT = re.compile(
-    rf"\b(?:all|everything|anything|any|every\w*)(?: \w+){{0,2}} (?:but|except(?: for)?|other than"
-    rf"|besides) (?:option )?[(\[]?({_MENTIONS})[)\]]?"
-    r"(?P<out>[^.;]{0,30}\b(?:excluded|ruled out|eliminated|wrong|incorrect|false|unlikely|rejected|implausible"
-    r"|out)\b)?",
     re.IGNORECASE,
 )
 _DENIED = (
@@ -262,11 +255,6 @@ def _chosen(marked: str) -> tuple[str | None, set[str]]:
     rejected: set[str] = set()
     unclear = False
     for place, (clause, item) in enumerate(clauses):
-        if all_but := _ALL_BUT.search(clause):
-            (said.append((all_but[1], True)) if all_but["out"] else rejected.add(all_but[1]))
-            continue
-        if _FORMER.search(clause):
-            continue
         if picked := _PICKED.match(clause):
             answers.append((picked[1] or picked[2], False))
             continue

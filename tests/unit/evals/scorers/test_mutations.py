@@ -33,7 +33,7 @@ def mutants(gold: str) -> Iterator[str]:
             yield f"{before}{character}{character}{after}"
         elif character in SWAPPED and not (character in "()[]{}" and "\\" in gold):
             yield f"{before}{SWAPPED[character]}{after}"
-        if character in "^.:/-!'#+<>√" and not (character == "-" and before[-1:].isalpha() and after[:1].isalpha()):
+        if character in "^.:/-!'#+<>√" and not (character in "-'" and before[-1:].isalpha() and after[:1].isalpha()):
             yield before + after
     for found in NUMBER.finditer(gold):
         sign, rest = found[0][0] in "-−", gold[found.end() - 1 :]
