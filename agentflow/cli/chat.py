@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-KEYS = "Enter sends; \\ at the end of a line continues it; Ctrl-C cancels a turn; Ctrl-D ends."
+KEYS = (
+    "Enter sends; \\ at the end of a line continues it; Ctrl-C cancels a turn; exit or Ctrl-D ends; "
+    "/new begins another conversation; /model says who answers; /help says this again."
+)
+LEAVING = ("exit", "quit", "/exit", "/quit")
+EMBEDDED = (
+    "The included model knows everyday sums and Atlas, and declines the rest. Try: How many feet are 3 yards? "
+    "How many minutes are 7 hours? "
+    "How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?"
+)
 
 
 @app.command(epilog="Example: agentflow chat --model openai:gpt-4o-mini --thread monday")
@@ -55,17 +64,22 @@ def _talk(conversation: "_Conversation", trace: Path | None) -> bool:
     """Answer questions until the input ends. Return whether one failed."""
     out, failed = console(), False
     if sys.stdin.isatty():
-        say(KEYS)
+        say(f"{conversation.model} answers. {KEYS}")
+        if conversation.context.model == "embedded":
+            say(EMBEDDED)
     while True:
         try:
             question = read_question()
         except KeyboardInterrupt:
-            out.print()  # what was typed is left
+            say("exit or Ctrl-D ends")  # what was typed is left
             continue
-        if question is None:
-            if sys.stdin.isatty():
+        if question is None or question.lower() in LEAVING:
+            if question is None and sys.stdin.isatty():
                 out.print()
             return failed
+        if question.startswith("/") and len(question.split()) == 1:
+            say(_answer_to(question, conversation))
+            continue
         view = RunView(out)
         try:
             with view:
@@ -79,6 +93,18 @@ def _talk(conversation: "_Conversation", trace: Path | None) -> bool:
             say(HINT)
         if trace:
             append_trace(trace, found)
+
+
+def _answer_to(command: str, conversation: "_Conversation") -> str:
+    """Carry out a command that is no question. Return the line about it."""
+    match command:
+        case "/new":
+            return f"a new conversation: {conversation.begin()}"
+        case "/model":
+            return f"{conversation.model} answers"
+        case "/help":
+            return KEYS
+    return f"there is no command {command}; {KEYS}"
 
 
 def _print(view: RunView, trace: "Trace") -> None:
@@ -96,6 +122,8 @@ class _Conversation:
 
     def __init__(self, context: "Context", run: RunLocation) -> None:
         self.context, self._run = context, run
+        self.model = context.model_name_of("planner")
+        self._thread, self._number = run.thread or "this", 1
         self._runner, self._open = asyncio.Runner(), AsyncExitStack()
 
     def __enter__(self) -> "_Conversation":
@@ -114,7 +142,13 @@ class _Conversation:
 
     def ask(self, question: str, view: RunView) -> "Trace":
         """Return the trace of a question, shown in `view`. Raises KeyboardInterrupt when it is cancelled."""
-        return self._runner.run(show_run(self._agent, question, self.context, view, self._run.thread or "this"))
+        return self._runner.run(show_run(self._agent, question, self.context, view, self._thread))
+
+    def begin(self) -> str:
+        """Begin another conversation. Return the name of its thread."""
+        self._number += 1
+        self._thread = f"{self._run.thread or 'this'}-{self._number}"
+        return self._thread
 
     async def _start(self) -> "Agent":
         from agentflow.graph.checkpoints import open_checkpointer

@@ -45,6 +45,14 @@ def test_a_thread_is_continued_by_another_call(script: Scripted) -> None:
     assert "User: First?\n\nAssistant: So it is.\n\nhello" in conversation[-1].text
 
 
+def test_words_that_are_no_question(script: Scripted) -> None:
+    said = "First?\n/new\nSecond?\n/model\n/nonsense\nexit\nThird?\n"
+    done = run("chat", "--model", script.spec, says=said)
+    assert (done.exit_code, len(script.asked("analyst")), len(script.asked("follow_up"))) == (0, 2, 0)
+    assert f"{script.spec} answers" in done.stderr
+    assert "no command /nonsense" in done.stderr
+
+
 def test_a_failed_turn_is_one_line_and_the_conversation_goes_on(script: Scripted) -> None:
     def fails(_: Any) -> str:
         raise ModelError("the server is away", code="away")
