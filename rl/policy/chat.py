@@ -9,7 +9,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolCall, ToolMessage
@@ -18,7 +18,9 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentflow.graph.context import Sampling
+from agentflow.nodes.reply_parsing import unfence
 from agentflow.tools.coded_error import CodedError
+from agentflow.tools.json_codec import object_from_json, to_json
 
 IDS = ("prompt_token_ids", "token_ids", "logprobs")
 """Keys of a reply's metadata that hold its tokens: a list each."""
@@ -29,6 +31,14 @@ UNREADABLE = "unreadable"
 
 ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 """Roles of chat templates by the type of a LangChain message."""
+
+FORM = "schema_of_form"
+"""Option of a call: the schema of a reply as JSON, where LangChain passes it beside the provider's own options."""
+
+FORMS = ("response_json_schema", "response_schema", "response_format", "format", "output_format", "response_mime_type")
+"""Options that ask for a reply as JSON, of Gemini, OpenAI, Ollama and Anthropic."""
+
+ANY_OBJECT = "Reply with one JSON object and nothing else."
 
 TemplateMessage = dict[str, Any]
 """A message as chat templates take it: role, content, and tool_calls, tool_call_id, name or reasoning_content."""
@@ -57,6 +67,8 @@ class ChatRequest:
     """The caller sets only max_tokens and stop."""
     sampled: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Sampled ids of the messages that are unchanged replies of the policy, by position in `messages`."""
+    form: str = ""
+    """Name of the tool whose arguments are the reply, as JSON text; {} for any object, "" for a reply as it is."""
 
     @property
     def identity(self) -> object:
@@ -122,7 +134,13 @@ class Conversations:
             if message["role"] == "assistant" and (key := _key(message)) in self._sampled
         }
         tools, choice = _tools(options)
-        return ChatRequest(found, tools, choice, sampling, sampled)
+        form = reply_form(options)
+        if form is None:
+            return ChatRequest(found, tools, choice, sampling, sampled)
+        if not form:
+            return ChatRequest(with_instruction(found, ANY_OBJECT), tools, choice, sampling, sampled, "{}")
+        name = str(form["function"]["name"])
+        return ChatRequest(found, [*tools, form], "required" if tools else name, sampling, sampled, name)
 
     def remember(self, message: AIMessage, reply: TokenReply) -> None:
         """Remember a reply as `message`."""
@@ -153,6 +171,42 @@ def template_message(message: BaseMessage) -> TemplateMessage:
     return found
 
 
+def reply_form(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the reply as JSON that a call asks for, as a tool; {} if any object will do, and None for a reply as text.
+
+    A server enforces the schema as it samples, and does not show it to the model. The policy is not held to it, so it
+    has to know it. Raises ChatError.
+    """
+    config = options.get("output_config")
+    asked = [config.get("format") if isinstance(config, dict) else None, *map(options.get, FORMS)]
+    given = next((one for one in asked if one and one != {"type": "text"}), "text/plain")
+    schema = given if given == "text/plain" else options.get(FORM) or given
+    if isinstance(schema, str) or schema == {"type": "json_object"}:
+        return None if schema == "text/plain" else {}
+    if isinstance(schema, dict) and schema.get("type") != "function":
+        named = schema.get("json_schema") or {}
+        schema = named.get("schema") or schema.get("schema") or schema
+        schema = {"title": named.get("name") or "Reply", "description": "The reply.", **schema}
+    return _described(schema)
+
+
+def with_instruction(messages: Sequence[TemplateMessage], text: str) -> list[TemplateMessage]:
+    """Return the messages with an instruction at the end of the first one, where later calls have it too."""
+    first, *others = messages
+    return [{**first, "content": f"{first['content']}\n\n{text}"}, *others]
+
+
+def in_form(reply: TokenReply, form: str) -> TokenReply:
+    """Return a reply in the place of a server's, with the arguments of the call `form`, or an object of it, as text."""
+    called = next((call["args"] for call in reply.tool_calls if call["name"] == form), None)
+    if called is None and reply.tool_calls:
+        return reply
+    found = object_from_json(unfence(reply.text.strip())) if called is None else called
+    if found is None:
+        return replace(reply, unreadable=True)
+    return replace(reply, text=to_json(found), tool_calls=(), unreadable=False)
+
+
 def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:
     """Return a reply as LangChain passes it on, with its ids where `TokenCollector` reads them."""
     message = AIMessage(
@@ -181,13 +235,7 @@ def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:
 
 def _tools(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """Return the offered tools in OpenAI's format, and the choice among them, of any provider's `bind_tools`."""
-    offered = options.get("tools") or ()
-    try:
-        tools = [convert_to_openai_tool(tool) for tool in offered]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ChatError(
-            f"a tool cannot be described to the policy ({' '.join(str(error).split())})", code="bad_tool"
-        ) from error
+    tools = [_described(tool) for tool in options.get("tools") or ()]
     if server := next((tool for tool in tools if tool.get("type") != "function"), None):
         raise ChatError(
             f"'{server.get('type')}' is a tool that its provider runs, which the policy cannot call",
@@ -201,6 +249,15 @@ def _tools(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
     if choice in ("any", "required", True):
         return tools, "required"
     return tools, next((name for tool in tools if (name := str(tool["function"]["name"])) == choice), "auto")
+
+
+def _described(tool: Any) -> dict[str, Any]:
+    try:
+        return convert_to_openai_tool(tool)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ChatError(
+            f"a tool cannot be described to the policy ({' '.join(str(error).split())})", code="bad_tool"
+        ) from error
 
 
 def _template_call(call: ToolCall) -> dict[str, Any]:

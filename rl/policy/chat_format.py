@@ -12,6 +12,7 @@ mark in the place of each reply, and both texts are compared.
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +21,16 @@ from langchain_core.messages.tool import tool_call
 
 from agentflow.graph.models.reply import CLOSING, OPENING
 from agentflow.rl.policy.borders import Tokenizer, sanitized, sanitized_tools
-from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, TokenReply, ToolParser, digest
+from agentflow.rl.policy.chat import (
+    ANY_OBJECT,
+    ChatError,
+    ChatRequest,
+    TemplateMessage,
+    TokenReply,
+    ToolParser,
+    digest,
+    with_instruction,
+)
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
@@ -61,6 +71,7 @@ class ChatFormat:
 
         Raises ChatError if the template refuses the conversation.
         """
+        request = self._told(request)
         if request.tools:
             _ = self.parser  # a template without tools is refused before anything is sampled
         messages = sanitized(request.messages, self.tokenizer, request.sampled)
@@ -93,6 +104,7 @@ class ChatFormat:
         self, request: ChatRequest, name: str, prompt_ids: list[int], token_ids: list[int], logprobs: list[float]
     ) -> TokenReply:
         """Return what was sampled as a reply. The ids of its tool calls derive from `name`."""
+        request = self._told(request)
         ids, ended = list(token_ids), token_ids[-1:] == [self.tokenizer.eos_token_id]
         if ids and ids[-1] in self._special:
             ids.pop()
@@ -123,6 +135,15 @@ class ChatFormat:
             reasoning=reasoning,
             unreadable=unreadable,
         )
+
+    def _told(self, request: ChatRequest) -> ChatRequest:
+        """Return a request with the form of its reply in the prompt, where the template has no place for tools."""
+        names = [tool["function"]["name"] for tool in request.tools]
+        if names != [request.form] or "tools" in str(self.tokenizer.chat_template):
+            return request
+        schema = json.dumps(request.tools[-1]["function"]["parameters"])
+        told = with_instruction(request.messages, f"{ANY_OBJECT} Its schema is {schema}")
+        return replace(request, messages=told, tools=(), tool_choice="auto")
 
     def _segments(
         self, messages: list[TemplateMessage], rendered: str, request: ChatRequest

@@ -18,7 +18,6 @@ too.
 """
 
 import asyncio
-import json
 import os
 import secrets
 import threading
@@ -31,6 +30,7 @@ from functools import cache, wraps
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
+from weakref import WeakSet
 
 from langchain_core.caches import BaseCache
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, BaseCallbackManager, CallbackManagerForLLMRun
@@ -48,19 +48,26 @@ from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.chat import (
-    UNREADABLE,
+    FORM,
+    FORMS,
     ChatError,
     ChatRequest,
     Conversations,
     Generate,
     TokenReply,
     as_chat_result,
+    in_form,
 )
 from agentflow.rl.policy.node_paths import Nodes, Path, learns
 from agentflow.tools.coded_error import CodedError
+from agentflow.tools.json_codec import object_from_json
 
 PATIENCE = 30.0
 """Seconds that a thread waits until the event loop begins its call; a loop that waits for the thread never does."""
+
+MOST_THREADS = 4096
+"""Threads of a loop's default executor, made as they are needed. A node that is a plain function holds one while it
+waits for the policy, and asyncio's own executor, of 4 threads more than there are CPUs, leaves none for other nodes."""
 
 UNDER_WAY = "AGENTFLOW_ROLLOUT"
 """Set in the environment while rollouts are under way, for processes that they start."""
@@ -114,6 +121,8 @@ async def no_policy(request: ChatRequest) -> TokenReply:
 _serving: ContextVar[Serving | None] = ContextVar("agentflow policy", default=None)
 _under_way: set[Serving] = set()
 """The rollouts of this process."""
+_roomy: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+"""Loops that have an executor of MOST_THREADS."""
 
 
 @contextmanager
@@ -125,7 +134,11 @@ def serving(
 ) -> Iterator[Serving]:
     """Answer the policy's calls by `generate` in the block, and in all tasks and threads that a graph starts in it."""
     inherit_context()
-    served = Serving(generate, asyncio.get_running_loop(), os.getpid(), observer, nodes, systems)
+    loop = asyncio.get_running_loop()
+    if loop not in _roomy:
+        _roomy.add(loop)
+        loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="rollout"))
+    served = Serving(generate, loop, os.getpid(), observer, nodes, systems)
     token = _serving.set(served)
     _under_way.add(served)
     os.environ[UNDER_WAY] = "1"
@@ -175,6 +188,8 @@ class Policy(BaseChatModel):
     """Off: a trained reply must be sampled, and LangChain's cache returns replies without their ids."""
     sampling: Sampling = Sampling()
     """In training, the trainer sets temperature and top_p."""
+    form: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """Options of the model that it stands in for, if they ask for a reply as JSON."""
 
     @property
     def _llm_type(self) -> str:
@@ -263,16 +278,18 @@ class Policy(BaseChatModel):
         options: Mapping[str, Any],
     ) -> ChatResult:
         try:
+            options = {**self.form, **options}
             request = served.conversations.request(messages, self._limits(stop, options), options)
             reply = await served.generate(request)
         except ChatError as error:
             raise served.refuse(str(error)) from error
+        reply = in_form(reply, request.form) if request.form else reply
         result = as_chat_result(reply, "policy")
         message = result.generations[0].message
         assert isinstance(message, AIMessage)
         served.conversations.remember(message, reply)
-        if options.get("response_format"):
-            _add_parsed(message)
+        if request.form and (found := object_from_json(reply.text)) is not None:
+            message.additional_kwargs["parsed"] = found  # where OpenAI's own chat model has it
         return result
 
     def _limits(self, stop: list[str] | None, options: Mapping[str, Any]) -> Sampling:
@@ -292,18 +309,6 @@ def _check_recorded(
             "a model call of the policy is not seen by the graph's callbacks; call the model in a node, with the "
             "config that the node got or none"
         )
-
-
-def _add_parsed(message: AIMessage) -> None:
-    """Parse a structured reply where providers' own chat models expect it; mark one that is no JSON object."""
-    try:
-        parsed = json.loads(str(message.text))
-    except ValueError:
-        parsed = None
-    if isinstance(parsed, dict):
-        message.additional_kwargs["parsed"] = parsed
-    else:
-        message.response_metadata[UNREADABLE] = True
 
 
 _BLOCKED = (
@@ -376,7 +381,10 @@ def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, messages, stop, callbacks, **kwargs)
         seen = with_observer(served.observer, callbacks)
         messages = [_revised(one, served, seen) for one in messages] if served.systems else messages
-        return method(_answering(self, served, seen), messages, stop, seen, **kwargs)
+        answering = _answering(self, served, seen)
+        if isinstance(answering, Policy) and (known := kwargs.get("ls_structured_output_format")):
+            kwargs[FORM] = known["schema"]  # LangChain takes the former out
+        return method(answering, messages, stop, seen, **kwargs)
 
     return called
 
@@ -438,4 +446,6 @@ def _policy_for(model: BaseChatModel) -> Policy:
     """Return the policy with the limits and the callbacks of a model."""
     params = model._get_ls_params()
     sampling = Sampling(max_tokens=params.get("ls_max_tokens"), stop=tuple(params.get("ls_stop") or ()) or None)
-    return Policy(sampling=sampling, callbacks=model.callbacks, tags=model.tags, metadata=model.metadata)
+    options = {**vars(model), **(getattr(model, "model_kwargs", None) or {})}
+    form = {name: options[name] for name in (*FORMS, "output_config") if options.get(name)}
+    return Policy(sampling=sampling, form=form, callbacks=model.callbacks, tags=model.tags, metadata=model.metadata)

@@ -6,7 +6,7 @@ installed, add the formats of Llama and others (`llama3_json`, `pythonic`, `mist
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +45,7 @@ def tool_parser(name: str, tokenizer: Any) -> ToolParser:
         from verl.experimental.agent_loop import tool_parser as parsers
     # A call that cannot be read is a fault of its rollout, which is counted and shown.
     parsers.logger.setLevel(logging.CRITICAL)
+    parsers.get_event_loop = _Inline
     try:
         return _Verl(parsers.ToolParser.get_tool_parser(name, _Decoded(tokenizer)))
     except ValueError:
@@ -62,6 +63,13 @@ class _Decoded:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
+
+
+class _Inline:
+    """An event loop for verl's parsers, which "decode" in a thread, though all threads may wait for their answers."""
+
+    async def run_in_executor(self, executor: None, function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
 
 
 class _Verl:

@@ -72,6 +72,8 @@ class TokenCollector:
         self.nodes = nodes
         self.model_calls: Counter[str] = Counter()
         """Number of model calls at each path, those of nodes that do not learn included."""
+        self.answered = 0
+        """Number of model calls that ended without an error, anywhere in the graph."""
         self._begun: dict[UUID, int] = {}
         self._ended: list[tuple[Operation, Call]] = []
 
@@ -90,6 +92,7 @@ class TokenCollector:
 
     def end(self, operation: Operation) -> None:
         """Take the tokens of a call that did not fail. Raises TokenError."""
+        self.answered += operation.kind == "model_call" and not operation.error
         if operation.id in self._begun and not operation.error:
             call = _call(self.rollout, "/".join(operation.path), self._begun[operation.id], operation.replies)
             self._ended.append((operation, call))

@@ -109,7 +109,7 @@ class PolicyRequest(protocol.CompletionRequest):
     async def answer(self) -> AIMessage:
         """Ask the policy, in the context of a node. Raises Refused, and as `Policy` does."""
         try:
-            messages = convert_to_messages(self.messages)
+            messages = convert_to_messages([{"content": "", **message} for message in self.messages])
         except (ValueError, TypeError, KeyError, AttributeError, NotImplementedError) as error:
             raise Refused(400, f"messages: {' '.join(str(error).split())}") from error
         limits = Sampling(max_tokens=self.most_tokens, stop=self.stops or None)

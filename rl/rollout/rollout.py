@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import BaseModel, Field, field_serializer
 
 from agentflow.graph.run.recorder import Span
-from agentflow.graph.run.runner import Graph, within
+from agentflow.graph.run.runner import Graph, LimitExceeded, within
 from agentflow.graph.run.runner import run as play
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
@@ -199,6 +199,8 @@ async def run(
             trace = trace.failed_by(error)
         if failure := served.misused or (trace.failure and served.failed):
             trace = trace.failed_by(failure)
+        if trace.cause == "limit" and collector.model_calls.total() > collector.answered:
+            trace = trace.failed_by(_unanswered(trace, collector))
     calls, unreadable = collector.calls, [call.unreadable for call in collector.calls]
     return Rollout(
         id=id,
@@ -211,6 +213,12 @@ async def run(
         model_calls=collector.model_calls,
         spans=trace.calls_made.spans if trace.calls_made else (),
     )
+
+
+def _unanswered(trace: Trace, collector: TokenCollector) -> LimitExceeded:
+    """The failure of a rollout that ran out of time while the model had not answered all its calls."""
+    asked = collector.model_calls.total()
+    return LimitExceeded(f"{trace.error}, and {asked - collector.answered} of its {asked} model calls had no answer")
 
 
 def status_of(trace: Trace, reward: float | None) -> RolloutStatus:

@@ -1,5 +1,9 @@
 """Prompts repeat sampled tokens exactly, for the templates of families of models."""
 
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +15,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
 from agentflow.graph.context import Sampling
-from agentflow.rl.policy.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result
+from agentflow.rl.policy.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result, in_form
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.packing import Reason, pack
 from tests.chat_templates import ADD, ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates, tokenizer
@@ -210,3 +214,24 @@ async def test_a_teachers_reply_is_read_back_as_it_was(family: str, formats: dic
         found = await known.reply(request, "x", [], ids, [0.0] * len(ids))
         assert found.finish_reason == "stop"
         assert (found.text.strip(), [one["args"] for one in found.tool_calls]) == (text, arguments)
+
+
+async def test_calls_are_read_without_a_thread() -> None:
+    """All threads may wait for the reply that is read."""
+    loop, none_left = asyncio.get_running_loop(), ThreadPoolExecutor(1)
+    none_left.shutdown()
+    loop.set_default_executor(none_left)
+    found = await chat_format("qwen2_5").parser.parse(called("qwen2_5", "add", {"a": 1, "b": 2}), [ADD])
+    assert found
+    assert [call.name for call in found[1]] == ["add"]
+
+
+async def test_a_form_is_in_the_prompt_where_there_is_no_place_for_tools(formats: dict[str, ChatFormat]) -> None:
+    known, asked = formats["smollm2"], ChatRequest([{"role": "user", "content": "q"}], [ADD], "add", form="add")
+    ids = known.prompt_ids(asked)
+    assert json.dumps(ADD["function"]["parameters"]) in known.tokenizer.decode(ids)
+    reply = await known.reply(asked, "r", ids, known.tokenizer('{"a": 1}')["input_ids"], [])
+    assert in_form(reply, "add").text == '{"a": 1}'
+    assert not in_form(reply, "add").unreadable
+    with pytest.raises(ChatError):
+        known.prompt_ids(replace(asked, form=""))
