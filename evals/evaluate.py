@@ -17,7 +17,7 @@ from typing import Any, ParamSpec
 from agentflow.evals.agent_names import AgentName
 from agentflow.evals.agents import agent_graph
 from agentflow.evals.benchmarks.benchmark import Benchmark
-from agentflow.evals.benchmarks.catalogue import benchmark
+from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.selection import ALL, Selection
 from agentflow.evals.items import Item, ItemRunner, items, unfinished
@@ -69,9 +69,11 @@ class EvaluationRequest:
 
     def hints(self) -> list[str]:
         """Return advice, a line each, on settings that are valid but rarely meant."""
-        found = []
-        if self.agent != "agentflow" and self.context.model_name_of("planner") in SHIPPED:
+        found, embedded = [], self.context.model_name_of("planner") in SHIPPED
+        if self.agent != "agentflow" and embedded:
             found.append(f"the embedded model knows only AgentFlow's own prompts; give {self.agent} another model")
+        elif embedded and any(name in BENCHMARKS and "atlas" not in name for name in self.benchmarks):
+            found.append("the embedded model knows only Atlas and everyday sums; name another with --model")
         if self.judge in {self.context.model_name_of(module) for module in MODULES}:
             found.append("the judge is the model that answers; another one is less partial")
         return found

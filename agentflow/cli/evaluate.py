@@ -194,6 +194,9 @@ def evaluate(
         print_json(results_data(run.results))
     else:
         _show(run.results, request.budget.prices, run.gated)
+        out = shlex.quote(str(running.out))
+        kept = f"look at the tries: agentflow view {out}, or agentflow eval report {out}"
+        say(kept if running.out else "the tries are not kept; --out FOLDER keeps them")
     if (waited := PACE.waited) >= 1:
         say(f"note: the model's server was waited for {waited:,.0f} s, as its rate limit asked")
     _check_failures(run.results)

@@ -32,6 +32,7 @@ def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPa
     done = run("atlas", "--limit", 2, "--out", out)
     assert done.exit_code == 0, done.output
     assert "flagged" not in done.output
+    assert f"agentflow view '{out}'" in done.stderr
     [made] = read(out)[0].provenance
     assert made.call == f"agentflow eval atlas --limit 2 --out '{out}'"
     assert made.before == 0
@@ -43,6 +44,13 @@ def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPa
     assert made.prompts["verifier"] in said
     assert "nothing is known that stands against it" in said
     assert run("passport", out, "--strict").exit_code == 0
+
+
+def test_what_the_embedded_model_cannot_do_is_said_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching(monkeypatch, "Fupoz")
+    assert [
+        "hint: the embedded model knows only Atlas" in run(name, "--limit", 1).stderr for name in ("game24", "atlas")
+    ] == [True, False]
 
 
 def test_flagged_tries_are_said_at_once_and_listed_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
