@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from agentflow.graph.context import Sampling
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.policy.chat import ChatRequest, Conversations, FoundCall, TokenReply, as_chat_result
+from agentflow.rl.policy.chat import ChatRequest, Conversations, TokenReply, as_chat_result
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
 from agentflow.rl.rollout.packing import pack
@@ -46,19 +46,6 @@ ADD = {
 """A tool in OpenAI's format."""
 
 
-class JsonCalls:
-    """Parser of replies that are one call as JSON, as Llama writes them."""
-
-    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
-        if not text.lstrip().startswith("{"):
-            return text, []
-        try:
-            call = json.loads(text)
-            return "", [FoundCall(call["name"], json.dumps(call["parameters"]))]
-        except (ValueError, KeyError, TypeError):
-            return None
-
-
 def tokenizer(family: str) -> Any:
     """The embedded model's tokenizer with the control tokens and the template of a family."""
     from transformers import AutoTokenizer
@@ -73,8 +60,8 @@ def tokenizer(family: str) -> Any:
 
 
 def chat_format(family: str) -> ChatFormat:
-    """The format of a family; Llama's calls are parsed here, where vLLM is not installed."""
-    return ChatFormat(tokenizer(family), JsonCalls() if family == "llama3_1" else "auto")
+    """The format of a family."""
+    return ChatFormat(tokenizer(family))
 
 
 def called(family: str, name: str, arguments: dict[str, Any], *, tight: bool = False) -> str:

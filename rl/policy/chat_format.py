@@ -10,6 +10,7 @@ mark in the place of each reply, and both texts are compared.
 """
 
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,18 @@ from agentflow.rl.policy.chat import (
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
 
+SEVERAL = "<|message|>"
+THOUGHT = re.compile(
+    r"(?:<\|start\|>assistant)?\s*(?:<\|channel\|>analysis|to=self)<\|message\|>(.*?)(?:<\|end\|>|<\|eom\|>|\Z)",
+    re.DOTALL,
+)
+HEADER = re.compile(
+    r"(?:<\|start\|>assistant)?\s*(?:<\|channel\|>(?:final|commentary)|to=(?!functions\.)[\w.-]+)<\|message\|>"
+    r"|<\|end\|>|<\|eom\|>"
+)
+"""The format of gpt-oss and of Muse, in which a reply is several messages: thoughts, and what begins and ends others.
+"""
+
 
 class ChatFormat:
     """Writer of prompts and reader of replies for one tokenizer."""
@@ -54,7 +67,8 @@ class ChatFormat:
         self._thinks = CLOSING.search(str(tokenizer.chat_template)) is not None
         self._special = frozenset(tokenizer.all_special_ids)
         added = tokenizer.added_tokens_decoder.values()
-        self._marked = any(token.special and CLOSING.search(str(token)) for token in added)
+        self._several = SEVERAL in str(tokenizer.chat_template)
+        self._marked = self._several or any(token.special and CLOSING.search(str(token)) for token in added)
         self._encode = lru_cache(maxsize=KEPT_SEGMENTS)(self._encoded)
 
     @property
@@ -105,14 +119,18 @@ class ChatFormat:
     ) -> TokenReply:
         """Return what was sampled as a reply. The ids of its tool calls derive from `name`."""
         request = self._told(request)
-        ids, ended = list(token_ids), token_ids[-1:] == [self.tokenizer.eos_token_id]
-        if ids and ids[-1] in self._special:
+        ids = list(token_ids)
+        # Some families end a call by another token than a message.
+        ended = bool(ids) and ids[-1] in self._special
+        if ended:
             ids.pop()
         # Some formats of tool calls, and some marks of thoughts, are made of special tokens.
         text = self.tokenizer.decode(ids, skip_special_tokens=not request.tools and not self._marked)
         cuts = [cut for cut in map(text.find, request.sampling.stop or ()) if cut >= 0]
         text, reasoning = text[: min(cuts, default=len(text))], ""
-        if self._thinks and (closed := CLOSING.search(text)):
+        if self._several:
+            reasoning, text = "\n".join(THOUGHT.findall(text)), HEADER.sub("", THOUGHT.sub("", text))
+        elif self._thinks and (closed := CLOSING.search(text)):
             opened = OPENING.match(text)
             reasoning = text[opened.end() if opened else 0 : closed.start()].strip("\n")
             text = text[closed.end() :].lstrip("\n")

@@ -1,7 +1,7 @@
-"""Tool parsers: the calls in a model's reply, by the parsers that verl and vLLM bring for the families of models.
+"""Tool parsers: the calls in a model's reply, by the format of its family.
 
-A parser is chosen by name, or by what the chat template writes. verl's own are used first; vLLM's, where it is
-installed, add the formats of Llama and others (`llama3_json`, `pythonic`, `mistral`, ...).
+A parser is chosen by name, or by what the chat template writes. Our own (`agentflow.rl.policy.reply_formats`) come
+first, then verl's, then vLLM's where it is installed (`pythonic`, `mistral`, ...).
 """
 
 import logging
@@ -12,15 +12,19 @@ from types import SimpleNamespace
 from typing import Any
 
 from agentflow.rl.policy.chat import ChatError, FoundCall, ToolParser
+from agentflow.rl.policy.reply_formats import READERS, Read, Reader
 
 MARKS = (
     ("<|channel|>", "gpt-oss"),
     ("<|tool_call>", "gemma4"),
     ("<arg_key>", "glm"),
+    ("<|tool_call_start|>", "lfm2"),
+    ("List of tools: ", "lfm2"),
+    ("<atem:invoke", "atem"),
     ("<function=", "qwen3_coder"),
     ("<tool_call>", "hermes"),
     ("[TOOL_CALLS]", "mistral"),
-    ('"parameters"', "llama3_json"),
+    ('"parameters": ', "llama3_json"),
 )
 """Texts of chat templates, and the parsers of the models that have them; the first that occurs decides."""
 
@@ -40,6 +44,8 @@ def tool_parser(name: str, tokenizer: Any) -> ToolParser:
         name = next((parser for mark, parser in MARKS if mark in template), "")
         if not name:
             raise ChatError("the format of the model's tool calls is not known; name its parser with tool_parser=")
+    if name in READERS:
+        return _Own(READERS[name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about engines that are neither installed nor used
         from verl.experimental.agent_loop import tool_parser as parsers
@@ -65,6 +71,15 @@ class _Decoded:
         return getattr(self._tokenizer, name)
 
 
+class _Own:
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+
+    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> Read:
+        found = self._read(text, tools)
+        return (found[0].strip(), found[1]) if found and found[1] else found
+
+
 class _Inline:
     """An event loop for verl's parsers, which "decode" in a thread, though all threads may wait for their answers."""
 
@@ -78,7 +93,7 @@ class _Verl:
         self._begin = str(getattr(parser, "tool_call_start_token", ""))
 
     async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
-        content, found = await self._parser.extract_tool_calls(text, _schemas(tools))
+        content, found = await self._parser.extract_tool_calls(text, _as_verl_reads(tools))
         calls = [FoundCall(call.name, call.arguments) for call in found]
         # verl leaves out a call that is no JSON.
         unread = text.count(self._begin) > len(calls) if self._begin else content != text and not calls
@@ -112,15 +127,12 @@ def _vllm_parser(name: str) -> Any:
     raise ChatError(f"verl has no tool parser '{name}', and vLLM, which may, is not installed")
 
 
-def _schemas(tools: Sequence[dict[str, Any]]) -> list[Any]:
-    """Return tools as verl's parsers read them; tools with schemas beyond theirs are left out."""
-    from pydantic import ValidationError
-    from verl.tools.schemas import OpenAIFunctionToolSchema
-
+def _as_verl_reads(tools: Sequence[dict[str, Any]]) -> list[Any]:
+    """Return tools for those of verl's parsers that look up names and required arguments, whatever their schemas."""
     found = []
     for tool in tools:
-        try:
-            found.append(OpenAIFunctionToolSchema.model_validate(tool))
-        except ValidationError:
-            continue
+        parameters = tool["function"].get("parameters") or {}
+        named = SimpleNamespace(required=list(parameters.get("required") or ()), properties={})
+        function = SimpleNamespace(name=tool["function"]["name"], parameters=named)
+        found.append(SimpleNamespace(type="function", function=function))
     return found

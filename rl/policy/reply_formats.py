@@ -1,0 +1,208 @@
+"""Readers of the tool calls of families that verl reads wrongly or not at all.
+
+A model that writes each argument between marks, as Qwen3.5 and Nemotron 3 do, writes no types: `3` may be a number or a
+text. The tool's schema decides (`typed`). Strings in such text hold line breaks, commas and quotes as they are.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, ClassVar
+
+from agentflow.rl.policy.chat import FoundCall
+from agentflow.tools.json_codec import from_json
+
+Read = tuple[str, list[FoundCall]] | None
+"""The text beside the calls, and the calls; None if a call cannot be read."""
+
+Reader = Callable[[str, Sequence[Mapping[str, Any]]], Read]
+"""Reads a reply of a model that is offered these tools."""
+
+MARKED = {
+    "qwen3_coder": (
+        r"(?:<tool_call>\s*)?<function=([^>\n]+)>(.*?)</function>(?:\s*</tool_call>)?",
+        r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>",
+        r"<tool_call>|<function=",
+    ),
+    "glm": (
+        r"<tool_call>\s*([^\s<]+)(.*?)</tool_call>",
+        r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>",
+        r"<tool_call>",
+    ),
+    "atem": (
+        r'(?:<atem:function_calls>\s*)?<atem:invoke name="([^"]+)">(.*?)</atem:invoke>(?:\s*</atem:function_calls>)?',
+        r'<atem:parameter name="([^"]+)">(.*?)</atem:parameter>',
+        r"<atem:function_calls>|<atem:invoke",
+    ),
+}
+"""Patterns of a call with its name and body, of an argument in the body, and of what only a call begins with."""
+
+TYPES: Mapping[type, frozenset[str]] = {
+    str: frozenset({"string"}),
+    bool: frozenset({"boolean"}),
+    int: frozenset({"integer", "number"}),
+    float: frozenset({"number"}),
+    list: frozenset({"array"}),
+    dict: frozenset({"object"}),
+    type(None): frozenset({"null"}),
+}
+"""The types of JSON Schema that a value has."""
+
+ANY = frozenset[str]().union(*TYPES.values())
+
+_NO_VALUE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+"""What readers of JSON and of Python raise for text of a model."""
+
+
+def marked(name: str) -> Reader:
+    """Return the reader of a family whose arguments stand between marks."""
+    call, argument, begin = (re.compile(pattern, re.DOTALL) for pattern in MARKED[name])
+
+    def read(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+        schemas = {str(tool["function"]["name"]): tool["function"].get("parameters") or {} for tool in tools}
+        calls = []
+        for found in call.finditer(text):
+            schema = schemas.get(found[1].strip(), {})
+            given = {key.strip(): typed(value, key.strip(), schema) for key, value in argument.findall(found[2])}
+            calls.append(FoundCall(found[1].strip(), json.dumps(given, ensure_ascii=False)))
+        rest = call.sub("", text)
+        return None if begin.search(rest) else (rest, calls)
+
+    return read
+
+
+def typed(text: str, name: str, schema: Mapping[str, Any]) -> Any:
+    """Return the value of argument `name`, written as text, by the tool's schema; the text where nothing else fits."""
+    properties = schema.get("properties")
+    of_name = properties.get(name) if isinstance(properties, dict) else None
+    allowed = _types(of_name, schema, frozenset()) - {"string"}
+    fitting = (value for value in _values(text) if TYPES[type(value)] & allowed) if allowed else iter(())
+    return next(fitting, text)
+
+
+def _values(text: str) -> Iterator[Any]:
+    """Yield what a text is as JSON and as Python's literal, which some models write: True, None, ['a']."""
+    for read in (from_json, ast.literal_eval):
+        try:
+            value = read(text.strip())
+            json.dumps(value, allow_nan=False)
+        except _NO_VALUE:
+            continue
+        if type(value) in TYPES:
+            yield value
+
+
+def _types(schema: Any, root: Mapping[str, Any], seen: frozenset[str]) -> frozenset[str]:
+    """Return the types that a schema allows; all of them where it does not say."""
+    if not isinstance(schema, dict):
+        return ANY
+    if isinstance(reference := schema.get("$ref"), str):
+        definitions = root.get("$defs") or root.get("definitions")
+        target = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
+        return ANY if reference in seen else _types(target, root, seen | {reference})
+    for combined in ("anyOf", "oneOf", "allOf"):
+        if isinstance(options := schema.get(combined), list) and options:
+            return frozenset[str]().union(*(_types(option, root, seen) for option in options))
+    given = schema.get("type")
+    if isinstance(given, str | list):
+        return frozenset([given] if isinstance(given, str) else map(str, given))
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    return frozenset[str]().union(*(TYPES.get(type(one), ANY) for one in values)) if isinstance(values, list) else ANY
+
+
+_GEMMA = re.compile(r"<\|tool_call>call:([\w.-]+)(\{.*?\})(?:<tool_call\|>|\Z)(?:<\|tool_response>)?", re.DOTALL)
+_NONE = re.compile(r"\bNone\b")  # as some of its templates write null
+_KEY = re.compile(r"([{,]\s*)([^\s{}\[\],:]+)\s*:")
+
+
+def gemma(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+    """Read calls of Gemma 4: JSON with bare keys, and with a token in the place of the quotes of strings."""
+    calls = []
+    for name, body in _GEMMA.findall(text):
+        parts = body.split('<|"|>')
+        bare = [_NONE.sub("null", _KEY.sub(r'\1"\2":', part)) for part in parts[::2]]
+        quoted = [json.dumps(part) for part in parts[1::2]]
+        arguments = "".join(part for pair in zip_longest(bare, quoted, fillvalue="") for part in pair)
+        calls.append(FoundCall(name, arguments))
+    rest = _GEMMA.sub("", text)
+    return None if "<|tool_call>" in rest else (rest, calls)
+
+
+_LFM = re.compile(r"<\|tool_call_start\|>(.*?)<\|tool_call_end\|>", re.DOTALL)
+
+
+def lfm(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+    """Read calls of LFM2: a list of Python calls, whose values may be JSON, and whose strings may break lines."""
+    calls = list[FoundCall]()
+    for body in _LFM.findall(text):
+        try:
+            calls += _python_calls(body.strip())
+        except _NO_VALUE:
+            return None
+    rest = _LFM.sub("", text)
+    return None if "<|tool_call_start|>" in rest else (rest, calls)
+
+
+def _python_calls(body: str) -> list[FoundCall]:
+    """Return the calls in a list of calls. Raises what is in `_NO_VALUE`."""
+    try:
+        tree = ast.parse(body, mode="eval")
+    except SyntaxError:
+        tree = ast.parse(body.replace("\n", "\\n"), mode="eval")
+    calls = _JsonConstants().visit(tree).body
+    found = []
+    for call in calls.elts if isinstance(calls, ast.List) else [calls]:
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError("it is no call with named arguments")
+        given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        found.append(FoundCall(ast.unparse(call.func), json.dumps(given, ensure_ascii=False)))
+    return found
+
+
+class _JsonConstants(ast.NodeTransformer):
+    """Reads `true`, `false` and `null` as Python's constants."""
+
+    values: ClassVar = {"true": True, "false": False, "null": None}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(self.values[node.id]) if node.id in self.values else node
+
+
+def llama(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+    """Read a reply of Llama 3: all of it is calls as JSON, one after the other."""
+    rest, calls, decoder = text.replace("<|python_tag|>", "").strip(), list[FoundCall](), json.JSONDecoder()
+    if not rest.startswith("{") or '"name"' not in rest:
+        return text, []
+    while rest:
+        try:
+            call, end = decoder.raw_decode(rest)
+            calls.append(FoundCall(str(call["name"]), json.dumps(call["parameters"], ensure_ascii=False)))
+        except (*_NO_VALUE, KeyError):
+            return None
+        rest = rest[end:].lstrip("; \n")
+    return "", calls
+
+
+_HARMONY = re.compile(
+    r"(?:<\|start\|>assistant)?\s*(?:<\|channel\|>commentary)?\s*to=functions\.([\w.-]+)\s*(?:<\|channel\|>commentary)?"
+    r"\s*(?:<\|constrain\|>)?(?:json)?\s*<\|message\|>(.*?)(?:<\|call\|>|\Z)",
+    re.DOTALL,
+)
+
+
+def harmony(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+    """Read calls of gpt-oss, whose thoughts have been taken out of the text."""
+    rest, calls = _HARMONY.sub("", text), [FoundCall(*found) for found in _HARMONY.findall(text)]
+    return None if "to=functions." in rest else (rest, calls)
+
+
+READERS: Mapping[str, Reader] = {
+    **{name: marked(name) for name in MARKED},
+    "gemma4": gemma,
+    "lfm2": lfm,
+    "llama3_json": llama,
+    "gpt-oss": harmony,
+}
+"""Readers by the name of the parser."""
