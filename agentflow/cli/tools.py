@@ -41,6 +41,9 @@ def list_tools(
     print_checks(console(), found, as_json=as_json)
 
 
+app.command("list", hidden=True)(list_tools)  # as data and threads have it
+
+
 def _approve(tools: str | None) -> None:
     from agentflow.tools import external
 

@@ -5,6 +5,7 @@ which is a field or the alias of one, and that some have no such parameter.
 """
 
 import logging
+from difflib import get_close_matches
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -16,6 +17,10 @@ from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec
 from agentflow.tools.untrusted_text import one_line
 
 _log = logging.getLogger(__name__)
+
+
+MAKERS = {"gpt-": "openai", "claude-": "anthropic", "gemini-": "google_genai", "qwen": "dashscope"}
+"""The provider of models that people name without one, by how their names begin."""
 
 
 def initialised(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
@@ -86,9 +91,12 @@ def with_sampling(model: BaseChatModel, sampling: Sampling) -> BaseChatModel:
 
 def _unknown(spec: ModelSpec) -> ModelError:
     ours = ", ".join([*installed(), *PROVIDERS])
+    meant = get_close_matches(spec.provider, [*installed(), *PROVIDERS], n=1)
+    meant = meant or [f"{maker}:{spec.provider}" for start, maker in MAKERS.items() if spec.provider.startswith(start)]
+    nearest = f" (did you mean {one_line(meant[0], 80)}?)" if meant else ""
     return ModelError(
-        f"there is no model provider '{one_line(spec.provider, 60)}'; write provider:model, where provider is one of "
-        f"{ours}, or one that LangChain's init_chat_model knows, such as anthropic",
+        f"there is no model provider '{one_line(spec.provider, 60)}'{nearest}; write provider:model, where provider is "
+        f"one of {ours}, or one that LangChain's init_chat_model knows, such as anthropic",
         configuration=True,
         code="unknown_provider",
     )
