@@ -129,7 +129,7 @@ def show_thread(
     checkpoints: Checkpoints = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a thread's last run: its turns, its answer, or the call that waits for approval."""
+    """Show a conversation: what was said, and the last run with its turns, its answer, or the call that waits."""
     from agentflow.graph.run.saved_thread import saved_thread
 
     async def look() -> "SavedThread | None":

@@ -35,18 +35,23 @@ def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
 
 
 def thread_data(run: "SavedThread") -> dict[str, object]:
-    """Return a thread's last run as JSON data."""
+    """Return a thread as JSON data: its last run, and what was said before."""
     from agentflow.graph.run.trace import TraceTurn
 
     turns = [TraceTurn.of(turn) for turn in run.turns]
-    return {"state": run.state, "question": run.question, "answer": run.answer, "turns": turns, "waits": run.waits}
+    earlier = [{"role": said.type, "text": said.text} for said in run.earlier]
+    last = {"question": run.question, "answer": run.answer, "turns": turns, "waits": run.waits}
+    return {"state": run.state, "earlier": earlier, **last}
 
 
 def thread_text(name: str, run: "SavedThread") -> Text:
-    """Format a thread's question, its turns, and the answer or how to resume."""
+    """Format what was said in a thread: the last question with its turns, and the answer or how to resume."""
     from agentflow.graph.run.trace import TraceTurn
 
-    text = Text(f"{one_line(name)}: {run.state}\n").append(one_line(run.question), style="bold")
+    text = Text(f"{one_line(name)}: {run.state}\n")
+    for said in run.earlier:
+        text.append(f"{'> ' if said.type == 'human' else ''}{clean(said.text).strip()}\n", style="dim")
+    text.append(one_line(run.question), style="bold")
     for turn in run.turns:
         text.append("\n").append_text(turn_text(TraceTurn.of(turn)))
     if run.waits:

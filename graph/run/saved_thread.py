@@ -6,6 +6,7 @@ resumed run has the same models and tools.
 
 from dataclasses import dataclass
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from agentflow.graph import threads
 from agentflow.graph.agent import Agent
 from agentflow.graph.checkpoints import CheckpointError
 from agentflow.graph.context import Context
-from agentflow.graph.conversation import asked
+from agentflow.graph.conversation import asked, exchanged
 from agentflow.graph.state import State, Turn
 from agentflow.graph.threads import ThreadState
 from agentflow.nodes.approval import Proposal
@@ -29,6 +30,8 @@ class SavedThread:
     """A thread with its last run."""
 
     state: ThreadState
+    earlier: list[BaseMessage]
+    """What was said before the last question."""
     question: str
     analysis: str
     answer: str
@@ -64,8 +67,11 @@ async def saved_thread(agent: Agent, thread: str) -> SavedThread | None:
     if "analyst" in snapshot.next:  # interrupted before its first node: the values are those of the previous run
         last = asked(state.messages)
         state = State(messages=state.messages, question=texts(last) if last else "")
+    said = exchanged(state.messages)
+    last = asked(said)
     return SavedThread(
         state=threads.state_of(snapshot),
+        earlier=said[: said.index(last)] if last else [],
         question=state.question,
         analysis=state.analysis,
         answer=state.answer,

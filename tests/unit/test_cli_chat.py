@@ -1,5 +1,6 @@
 """`agentflow chat` without a terminal, a question from stdin, `.env` and the completion of the shell."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,10 @@ def test_a_thread_is_continued_by_another_call(script: Scripted) -> None:
         assert run("chat", "--model", script.spec, "--thread", "monday", says=question).exit_code == 0
     [conversation] = script.asked("follow_up")
     assert "User: First?\n\nAssistant: So it is.\n\nhello" in conversation[-1].text
+    shown = run("threads", "show", "monday").stdout
+    assert [word for word in shown.split() if word in ("First?", "Second?")] == ["First?", "Second?"]
+    [first, reply] = json.loads(run("threads", "show", "monday", "--json").stdout)["earlier"]
+    assert (first, reply["role"]) == ({"role": "human", "text": "First?"}, "ai")
 
 
 def test_words_that_are_no_question(script: Scripted) -> None:
