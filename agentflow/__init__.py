@@ -104,8 +104,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if name != "train":
             raise
-        install = "pip install 'agentflow-langgraph[train]'"
-        raise ImportError(f"agentflow.train needs {error.name}; install it with: {install}") from error
+        from agentflow.version import pip_install
+
+        raise ImportError(f"agentflow.train needs {error.name}; install it with: {pip_install('train')}") from error
 
 
 def __dir__() -> list[str]:

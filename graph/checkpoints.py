@@ -24,6 +24,7 @@ from agentflow.graph.state import Action, PendingCall, Plan, Turn, Verdict
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.untrusted_text import bounded_line
+from agentflow.version import pip_install
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -38,8 +39,6 @@ BUSY_SECONDS = 30.0
 """Seconds for which a run waits for another process that writes to the same file."""
 POOL = 10
 """Maximum number of connections to PostgreSQL, which runs share."""
-
-_INSTALL = "install it with: pip install 'agentflow-langgraph[durable]'"
 
 
 class CheckpointError(CodedError):
@@ -118,7 +117,9 @@ async def _sqlite(name: str, serializer: StateSerializer) -> AsyncIterator[BaseC
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
     except ImportError as error:
         raise CheckpointError(
-            f"keeping runs in SQLite needs {error.name}; {_INSTALL}", configuration=True, code="missing_package"
+            f"keeping runs in SQLite needs {error.name}; install it with: {pip_install('durable')}",
+            configuration=True,
+            code="missing_package",
         ) from error
 
     class Saver(AsyncSqliteSaver):
@@ -159,7 +160,7 @@ async def _postgres(url: str, serializer: StateSerializer) -> AsyncIterator[Base
         import psycopg
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
     except ImportError as error:
-        problem = f"keeping runs in PostgreSQL needs {error.name}; {_INSTALL}"
+        problem = f"keeping runs in PostgreSQL needs {error.name}; install it with: {pip_install('durable')}"
         raise CheckpointError(problem, configuration=True, code="missing_package") from error
     try:
         await _reach(url)

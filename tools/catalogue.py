@@ -25,6 +25,7 @@ from agentflow.tools.search_settings import SearchSettings
 from agentflow.tools.web.extraction import READERS
 from agentflow.tools.web_search import PROMPT, web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
+from agentflow.version import pip_install
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _web_problem(search: SearchSettings) -> str | None:
     """Explain why web_search cannot be used, or return None."""
     missing = [name for name in READERS if find_spec(name) is None]
     if missing and search.cache.partition(":")[0] != "replay":
-        return f"it needs {', '.join(missing)}; install it with: pip install 'agentflow-langgraph[web]'"
+        return f"it needs {', '.join(missing)}; install it with: {pip_install('web')}"
     return unusable(search.cache)
 
 

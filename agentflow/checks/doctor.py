@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
-from agentflow.version import __version__
+from agentflow.version import __version__, pip_install
 
 if TYPE_CHECKING:
     from agentflow.graph.context import Context
@@ -29,7 +29,6 @@ Status = Literal["ok", "no", "-"]
 Check = tuple[str, Status, str]
 """A line of a report: name, status, and details or a remedy."""
 
-DISTRIBUTION = "agentflow-langgraph"
 TRAINING = ("hydra", "jinja2", "ray", "torch", "transfer_queue", "transformers", "verl")
 """Import names of the packages of the extra `train`."""
 SECONDS = 60.0
@@ -109,7 +108,7 @@ def training() -> Check:
     if "verl" in missing and sys.version_info >= (3, 13):
         return "training", "-", "needs Python 3.11 or 3.12, which verl supports"
     if missing:
-        return "training", "-", f"needs {', '.join(missing)}; install it with: pip install '{DISTRIBUTION}[train]'"
+        return "training", "-", f"needs {', '.join(missing)}; install it with: {pip_install('train')}"
     return "training", "ok", f"verl {version('verl')}, ray {version('ray')}, torch {version('torch')}"
 
 

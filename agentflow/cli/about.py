@@ -10,6 +10,7 @@ from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, Overrides, validated
 from agentflow.console.checks import print_checks, print_template, unusable
 from agentflow.console.terminal import console
+from agentflow.version import pip_install
 
 app = typer.Typer()
 doctor = typer.Typer(cls=CommandGroup, invoke_without_command=True)
@@ -62,7 +63,7 @@ def template(
         with console(stderr=True).status("the tokenizer is being loaded"):
             found = certify(load_tokenizer(folder))
     except ImportError as error:
-        fail(f"needs {error.name}; install it with: pip install 'agentflow-langgraph[local]'", MISUSED)
+        fail(f"needs {error.name}; install it with: {pip_install('local')}", MISUSED)
     except TemplateError as error:
         fail(str(error), MISUSED)
     print_template(console(), found)

@@ -17,6 +17,7 @@ from agentflow.cli.group import MISUSED, fail, say
 from agentflow.cli.listening import listen, url_of
 from agentflow.cli.option_groups import with_groups
 from agentflow.cli.options import RunOptions, agent_of
+from agentflow.version import pip_install
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -58,7 +59,7 @@ def _check_installed() -> None:
     try:
         import_module("mcp.server.mcpserver")
     except ImportError:
-        fail("this needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'", MISUSED)
+        fail(f"this needs the package mcp; install it with: {pip_install('mcp')}", MISUSED)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from agentflow.cli.train import Reward, Tasks, TestTasks
 from agentflow.console.rollouts import print_held_out
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import one_line
+from agentflow.version import pip_install
 
 app = typer.Typer()
 
@@ -42,7 +43,7 @@ def prompts(
     try:
         from agentflow.rl.prompts.search import Search
     except ImportError:
-        fail("this needs the package gepa; install it with: pip install 'agentflow-langgraph[prompts]'", MISUSED)
+        fail(f"this needs the package gepa; install it with: {pip_install('prompts')}", MISUSED)
     from agentflow.graph.models.spec import ModelError
     from agentflow.rl.apps.agent import trainable_agent
     from agentflow.rl.apps.loading import load_app

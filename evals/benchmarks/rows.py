@@ -11,6 +11,7 @@ from typing import Any
 
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.tools.json_codec import without_lone_surrogates
+from agentflow.version import pip_install
 
 _VALUE = re.compile(r"[^\s,]")
 """The start of an element of a JSON list, or the list's end."""
@@ -25,7 +26,7 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
         rows = list(_parquet(path) if path.suffix == ".parquet" else _text(path, _content(path)))
     except ImportError as error:
         raise BenchmarkError(
-            f"{path} needs {error.name}; install it with: pip install 'agentflow-langgraph[data]'",
+            f"{path} needs {error.name}; install it with: {pip_install('data')}",
             code="missing_package",
         ) from error
     except (OSError, ValueError, RecursionError) as error:

@@ -19,6 +19,7 @@ from agentflow.graph.tracing.log import LogSink, written_to
 from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Sink
 from agentflow.tools.redaction import cut
+from agentflow.version import pip_install
 
 __all__ = ["TracingError", "tracing", "tracing_from_environment"]
 
@@ -74,7 +75,7 @@ def _open(stack: ExitStack, name: str, rest: str, *, content: bool) -> None:
                 from agentflow.graph.tracing.otlp import otel_tracing
             except ModuleNotFoundError as error:
                 raise TracingError(
-                    "otel needs OpenTelemetry; install it with: pip install 'agentflow-langgraph[otel]'",
+                    f"otel needs OpenTelemetry; install it with: {pip_install('otel')}",
                     code="missing_package",
                 ) from error
             stack.enter_context(_observed_by(stack.enter_context(otel_tracing(rest, content=content))))

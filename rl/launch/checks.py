@@ -38,6 +38,7 @@ from agentflow.rl.rollout.template import TemplateError, load_tokenizer
 from agentflow.rl.run.export import TOKENIZER
 from agentflow.rl.settings import SettingsError, TrainingSettings
 from agentflow.rl.trainer import vllm_cpu
+from agentflow.version import pip_install
 
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
@@ -49,7 +50,6 @@ CHANGEABLE = {
 PREVIEWED = 2
 """Rollouts of each task of the preview."""
 
-DISTRIBUTION = "agentflow-langgraph"
 
 BESIDE = ("torchvision", "torchcodec")
 """Packages that come with vLLM, which imports them wherever they are installed."""
@@ -240,9 +240,7 @@ def check_installed(config: DictConfig) -> None:
 
 
 def _missing(engine: str, extra: str) -> SettingsError:
-    return SettingsError(
-        f"the preset samples with {engine}; install it with: pip install '{DISTRIBUTION}[{extra}]'", code="no_engine"
-    )
+    return SettingsError(f"the preset samples with {engine}; install it with: {pip_install(extra)}", code="no_engine")
 
 
 def check_attention(config: DictConfig) -> None:

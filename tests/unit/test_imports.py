@@ -81,7 +81,7 @@ def violations(module: str, source: str) -> list[str]:
     """The imports of `source`, as the text of `module`, that go against an arrow, out of the wheel or to HEAVY."""
     rule = ARROWS[max((start for start in ARROWS if module.startswith(start)), key=len)]
     empty = {start.partition(".")[0] for start in rule}  # a package itself holds nothing
-    free = ("", "version", "version.__version__", *empty)
+    free = ("", "version", "version.__version__", "version.pip_install", *empty)
     parts = module.split(".")
     allowed = [HEAVY_ALLOWED.get(".".join(parts[: number + 1]), set()) for number in range(len(parts))]
     barred = NOT_IN_THE_WHEEL | HEAVY - set().union(*allowed)

@@ -1,12 +1,14 @@
 """The entry point of the command line."""
 
 import builtins
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agentflow.__main__ import main
 from agentflow.cli.group import INTERRUPTED
+from agentflow.version import pip_install
 
 
 def test_ctrl_c_while_the_command_is_imported_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +23,14 @@ def test_ctrl_c_while_the_command_is_imported_is_no_traceback(monkeypatch: pytes
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"), [('{"dir_info": {"editable": true}}', ".[web]"), (None, "agentflow-langgraph[web]")]
+)
+def test_what_is_missing_is_installed_from_the_clone_if_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, origin: str | None, command: str
+) -> None:
+    installed = SimpleNamespace(read_text=lambda name: origin)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: installed)
+    assert pip_install("web") == f"pip install '{command}'"

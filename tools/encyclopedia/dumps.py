@@ -15,6 +15,7 @@ from agentflow.tools.encyclopedia.corpus import CorpusError, Passage
 from agentflow.tools.encyclopedia.corpus_build import Dump
 from agentflow.tools.encyclopedia.retrieval_server import titled
 from agentflow.tools.web.passages import split
+from agentflow.version import pip_install
 
 MAX_LINE = 32 << 20
 """Maximum number of bytes per line; a longer line is not an article."""
@@ -109,9 +110,7 @@ class Zim:
         try:
             from libzim.reader import Archive  # type: ignore[import-untyped, unused-ignore]
         except ImportError as error:
-            raise CorpusError(
-                "ZIM files need libzim: pip install 'agentflow-langgraph[zim]'", code="missing_package"
-            ) from error
+            raise CorpusError(f"ZIM files need libzim: {pip_install('zim')}", code="missing_package") from error
         try:
             self._archive = Archive(path)
         except RuntimeError as error:

@@ -24,6 +24,7 @@ from agentflow.tools.mcp.spec import ServerSpec, Unavailable, filled
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.sandbox import isolate
 from agentflow.tools.untrusted_text import bounded_line
+from agentflow.version import pip_install
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -37,7 +38,6 @@ CLOSE_SECONDS = 10.0
 MAX_PAGES = 50
 """Maximum number of pages in a list of tools, so that a server cannot extend it forever."""
 
-_INSTALL = "needs the package mcp; install it with: pip install 'agentflow-langgraph[mcp]'"
 _T = TypeVar("_T")
 
 
@@ -174,7 +174,10 @@ class _Connection:
             return error
         name = self.spec.name
         if isinstance(error, ImportError):
-            return Unavailable(f"the MCP server {name} {_INSTALL}", code="missing_package")
+            return Unavailable(
+                f"the MCP server {name} needs the package mcp; install it with: {pip_install('mcp')}",
+                code="missing_package",
+            )
         stderr = f"; it said: {last_words.text}" if last_words.text else ""
         what = "did not start" if self.spec.command else "cannot be reached"
         return Unavailable(f"the MCP server {name} {what} ({_reason(error)}){stderr}", code="unreachable")

@@ -14,6 +14,7 @@ from agentflow.tools.providers.serper import Serper
 from agentflow.tools.providers.tavily import Tavily
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_settings import ENGINES
+from agentflow.version import pip_install
 
 AUTO = "auto"
 WITH_KEY: dict[str, type[Tavily | Serper | Gemini]] = {"tavily": Tavily, "serper": Serper, "gemini": Gemini}
@@ -67,7 +68,7 @@ def state(spec: str) -> tuple[bool, str]:
         return (True, f"asks {found}") if found else (False, _remedy())
     if name == "community":
         has = find_spec("langchain_community") is not None
-        return (True, f"asks {detail}") if has else (False, "pip install 'agentflow-langgraph[community]'")
+        return (True, f"asks {detail}") if has else (False, pip_install("community"))
     engine = WITH_KEY[name]
     return (True, f"asks {spec}") if key_in(engine.keys) else (False, f"set {engine.keys[0]} ({engine.site})")
 

@@ -11,6 +11,7 @@ from typing import Any
 from agentflow.tools.providers.provider import Hit, SearchResult, text_of
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web.hosts import turn_at
+from agentflow.version import pip_install
 
 WRAPPERS = {
     "duckduckgo": "DuckDuckGoSearchAPIWrapper",
@@ -52,7 +53,7 @@ def _wrapper(name: str) -> Any:
     except ImportError as error:
         raise ToolFailure(
             ErrorClass.TOOL_ERROR,
-            "langchain-community is not installed; install it with: pip install 'agentflow-langgraph[community]'",
+            f"langchain-community is not installed; install it with: {pip_install('community')}",
         ) from error
     return getattr(utilities, WRAPPERS[name])()
 

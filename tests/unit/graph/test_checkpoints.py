@@ -37,7 +37,7 @@ async def test_memory() -> None:
 )
 async def test_a_missing_extra_leaves_no_file(spec: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with fails(CheckpointError, "missing_package", module, "agentflow-langgraph[durable]", configuration=True):
+    with fails(CheckpointError, "missing_package", module, "[durable]", configuration=True):
         async with open_checkpointer(spec):
             pass
 

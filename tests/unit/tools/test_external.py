@@ -89,7 +89,7 @@ async def test_without_its_key_or_its_package_a_tool_is_unavailable(monkeypatch:
     monkeypatch.setenv("KEY_OF_A_TEST", "x")
     assert len(await load(f"{HERE}:keyed")) == 1
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with fails(Unavailable, "missing_package", "agentflow-langgraph[mcp]"):
+    with fails(Unavailable, "missing_package", "[mcp]"):
         await load("mcp:http://127.0.0.1:1/mcp")
 
 

@@ -156,7 +156,7 @@ async def test_what_a_wrapper_raises_is_one_line_and_its_package_is_named(monkey
         result = await search(Community("duckduckgo"))
     assert (result.error, "(RuntimeError: no idea)" in result.output) == (ErrorClass.TOOL_ERROR, True)
     monkeypatch.setitem(sys.modules, "langchain_community", None)
-    assert "agentflow-langgraph[community]" in (await search(Community("searx"))).output
+    assert "[community]" in (await search(Community("searx"))).output
 
 
 # Which one is asked.

@@ -128,5 +128,5 @@ def test_what_is_no_zim_archive_is_named(tmp_path: Path, zim: Path, monkeypatch:
     with fails(CorpusError, "not_zim", "text.zim"):
         open_dump(tmp_path / "text.zim")
     monkeypatch.setitem(sys.modules, "libzim.reader", None)
-    with fails(CorpusError, "missing_package", "agentflow-langgraph[zim]"):
+    with fails(CorpusError, "missing_package", "[zim]"):
         open_dump(zim)
