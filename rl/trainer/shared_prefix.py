@@ -1,22 +1,18 @@
-"""A model's forward pass on a CPU: a prompt is computed once for all rows that begin with it, and only logits that the
-loss reads are.
+"""A model's forward pass on a CPU: what rows have in common is computed once for all of them, and only logits that the
+loss reads.
 
-The rows of a group begin with the same prompt, and those of a module with the same system prompt, which are most of
-their tokens. verl gives the model the rows of a micro-batch one after the other, as one sequence whose positions start
-again with each row. Here rows with a long common prefix are told apart again: the prefix is computed once, and its keys
-and values are those of all of its rows, gradients included. The logits are those of the rows by themselves, to the
-rounding of float32.
+The rows of a step begin alike: those of a module with the same system prompt, those of a group with the same question,
+and those of a rollout with the same turns. Together they are a tree (a trie), of which each token is computed once. The
+layers see its tokens as one sequence; in attention, a token sees those from the root to itself, which are the tokens
+before it in its rows. Logits and gradients are those of the rows by themselves, to the rounding of float32.
 
 About a tenth of the tokens of a row are trained. With the vocabulary of a pretrained model, the logits of the others
 would take longer than all layers below them.
 
-Ranks gather a layer's weights together, so all must call it equally often, and their rows do not need the same passes:
-with several ranks, each row is computed by itself (`rl.launch.engine`).
-
 `model.external_lib` loads this module in every training worker.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, takewhile
@@ -24,33 +20,59 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict
-from transformers import DynamicCache
+from torch.utils.checkpoint import checkpoint
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
-
-Logits = torch.Tensor
-"""Logits at the kept positions of one row [positions, vocabulary]."""
-
-SHORTEST = 16
-"""Tokens of a prefix that is worth a pass of its own."""
-
-PADDING = 1.25
-"""Most tokens that are computed for one token of rows that are padded to the same length."""
+from verl.workers.engine.utils import postprocess_batch_func
 
 
 @dataclass
-class Family:
-    """Rows with a common prefix."""
+class Trie:
+    """Rows as paths through their distinct tokens.
 
-    rows: list[int]
-    prefix: int
-    """Length of the prefix; less than the length of each row."""
+    The tokens are numbered branch after branch: a row that differs from those before it adds a branch with its end.
+    Branches are cut into segments where others leave them, so that a path is a list of whole segments.
+    """
+
+    paths: list[list[int]]
+    """Of each row, the numbers of its tokens."""
+    segments: list[int]
+    """Lengths of the segments, in the order of their tokens."""
+    branches: list[tuple[int, list[int]]]
+    """Of each branch, its length and the segments from the root to its end."""
+
+    @classmethod
+    def of(cls, rows: Sequence[list[int]]) -> "Trie":
+        """Return the trie of rows of token ids."""
+        paths: list[list[int]] = [[] for _ in rows]
+        last: list[int] = []
+        path: list[int] = []
+        starts, ends, total = set(), [], 0
+        # Sorted rows have no longer prefix in common with an earlier row than with the one before.
+        for row in sorted(range(len(rows)), key=lambda row: rows[row]):
+            common = _common(last, rows[row])
+            last, new = rows[row], len(rows[row]) - common
+            if new:
+                starts |= {total, path[common - 1] + 1} if common else {total}
+                path = [*path[:common], *range(total, total + new)]
+                ends.append((new, path))
+                total += new
+            paths[row] = path
+        cuts = sorted(starts)
+        number = {start: segment for segment, start in enumerate(cuts)}
+        branches = [(new, [number[token] for token in path if token in number]) for new, path in ends]
+        return cls(paths, [end - start for start, end in pairwise([*cuts, total])], branches)
+
+
+def _common(one: list[int], other: list[int]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def forward(
     model: Callable[..., Any],
-    config: Any,
     *,
     input_ids: torch.Tensor,
     position_ids: torch.Tensor,
@@ -62,8 +84,7 @@ def forward(
     """Compute the logits of concatenated rows; takes the place of `model`, the forward function of a causal LM.
 
     Args:
-        model: The forward function.
-        config: The model's configuration.
+        model: The forward function, of a model whose attention is "sdpa" of transformers.
         input_ids: The rows [1, tokens].
         position_ids: Positions [1, tokens]; each row starts with 0.
         attention_mask: None for concatenated rows.
@@ -81,107 +102,66 @@ def forward(
             use_cache=use_cache,
             **options,
         )
-    rows = list(torch.tensor_split(input_ids[0], starts[1:]))
-    keep = torch.ones_like(input_ids[0], dtype=torch.bool) if keep is None else keep
-    masks = list(torch.tensor_split(keep, starts[1:]))
-    found: dict[int, Logits] = {}
-    for family in families([row.tolist() for row in rows]):
-        found |= _of_family(model, config, rows, masks, family)
-    logits = torch.cat([found[row] for row in range(len(rows))])[None]
-    return CausalLMOutputWithPast(logits=logits)  # type: ignore[arg-type]  # a FloatTensor by its old name
+    trie = Trie.of([row.tolist() for row in torch.tensor_split(input_ids[0], starts[1:])])
+    tokens = torch.tensor([token for path in trie.paths for token in path])
+    first = torch.empty(sum(trie.segments), dtype=torch.long).index_put((tokens,), torch.arange(len(tokens)))
+    kept, places = (tokens if keep is None else tokens[keep]).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    output = model(
+        input_ids=input_ids[:, first],
+        position_ids=position_ids[:, first],
+        attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool),  # so that no mask of tokens x tokens is made
+        use_cache=False,
+        logits_to_keep=kept,
+        trie=trie,
+    )
+    return CausalLMOutputWithPast(logits=output.logits[:, places])
 
 
-def families(rows: Sequence[list[int]]) -> Iterator[Family]:
-    """Divide rows of token ids into families, so that few tokens are computed; each row is in one."""
-    family: Family | None = None
-    last: list[int] = []
-    for row in sorted(range(len(rows)), key=lambda row: rows[row]):
-        ids = rows[row]
-        if family:
-            # Sorted rows have no longer prefix in common with an earlier row than with the one before.
-            common = min(family.prefix, _common(last, ids), len(ids) - 1)
-            size = len(family.rows)
-            if common >= SHORTEST and size * common >= (size - 1) * family.prefix:
-                family.rows.append(row)
-                family.prefix = common
-                last = ids
-                continue
-            yield family
-        family, last = Family([row], len(ids) - 1), ids
-    if family:
-        yield family
+def attention(module: torch.nn.Module, *tensors: Any, trie: Trie | None = None, **options: Any) -> tuple[Any, None]:
+    """Compute the attention of a layer, of a trie if one is given; replaces "sdpa" of transformers."""
+    if trie is None:
+        return sdpa_attention_forward(module, *tensors, **options)
+    query, key, value, _ = tensors
+    # The keys of a path are those of its segments, copied for every branch: made again for the backward pass.
+    settings = (options.get("dropout", 0.0), options.get("scaling"))
+    return checkpoint(_of_branches, query, key, value, trie, *settings, use_reentrant=False), None
 
 
-def _common(one: list[int], other: list[int]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+AttentionInterface.register("sdpa", attention)
 
 
-def _of_family(
-    model: Callable[..., Any],
-    config: Any,
-    rows: Sequence[torch.Tensor],
-    masks: Sequence[torch.Tensor],
-    family: Family,
-) -> dict[int, Logits]:
-    """Return the logits of a family's rows."""
-    if len(family.rows) == 1:
-        (row,) = family.rows
-        positions = torch.arange(len(rows[row]), device=rows[row].device)[None]
-        kept = masks[row].nonzero().flatten()
-        own = model(input_ids=rows[row][None], position_ids=positions, use_cache=False, logits_to_keep=kept)
-        return {row: own.logits[0]}
-    prefix = rows[family.rows[0]][: family.prefix]
-    positions = torch.arange(family.prefix, device=prefix.device)[None]
-    cache = DynamicCache(config=config)
-    kept = torch.stack([masks[row][: family.prefix] for row in family.rows]).any(0)
-    first = model(
-        input_ids=prefix[None],
-        position_ids=positions,
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=kept.nonzero().flatten(),
-    ).logits[0]
-    heads = {row: first[masks[row][: family.prefix][kept]] for row in family.rows}
-    found: dict[int, Logits] = {}
-    for batch in batches({row: len(rows[row]) - family.prefix for row in family.rows}):
-        ends, own = (
-            torch.nn.utils.rnn.pad_sequence([each[row][family.prefix :] for row in batch], batch_first=True)
-            for each in (rows, masks)
+def _of_branches(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, trie: Trie, dropout: float, scaling: float | None
+) -> torch.Tensor:
+    """Return the attention [1, tokens, heads, size]; arguments are [1, heads, tokens, size]."""
+    heads = key.shape[1]
+    groups = query.shape[1] // heads
+    segments = [one[0].split_with_sizes(trie.segments, 1) for one in (key, value)]
+    found = []
+    ends = query[0].split_with_sizes([new for new, _ in trie.branches], 1)
+    for (new, path), own in zip(trie.branches, ends, strict=True):
+        keys, values = (torch.cat([parts[segment] for segment in path], 1) for parts in segments)
+        # Heads that share their keys are further queries, in place of copies of the keys.
+        before = torch.ones(new, keys.shape[1], dtype=torch.bool).tril(keys.shape[1] - new).repeat(groups, 1)
+        each = torch.nn.functional.scaled_dot_product_attention(
+            own.reshape(1, heads, groups * new, -1), keys[None], values[None], before, dropout, scale=scaling
         )
-        positions = torch.arange(family.prefix, family.prefix + ends.shape[1], device=ends.device)
-        kept = own.any(0)
-        logits = model(
-            input_ids=ends,
-            position_ids=positions.expand(len(batch), -1),
-            past_key_values=_repeated(cache, config, len(batch)),
-            use_cache=True,
-            logits_to_keep=kept.nonzero().flatten(),
-        ).logits
-        for row, each, mask in zip(batch, logits, own[:, kept], strict=True):
-            found[row] = torch.cat([heads[row], each[mask]])
-    return found
+        found.append(each.reshape(heads * groups, new, -1))
+    return torch.cat(found, 1).transpose(0, 1)[None]
 
 
-def batches(lengths: dict[int, int]) -> Iterator[list[int]]:
-    """Divide rows, by number, into batches of similar length."""
-    batch: list[int] = []
+def packs(rows: Sequence[list[int]], limit: int) -> list[list[int]]:
+    """Divide rows, by number, into packs of at most `limit` distinct tokens, or one row; similar rows stay together."""
+    found: list[list[int]] = []
+    last: list[int] = []
     tokens = 0
-    for row, length in sorted(lengths.items(), key=lambda item: item[1]):
-        if batch and (len(batch) + 1) * length > PADDING * (tokens + length):
-            yield batch
-            batch, tokens = [], 0
-        batch.append(row)
-        tokens += length
-    if batch:
-        yield batch
-
-
-def _repeated(cache: DynamicCache, config: Any, rows: int) -> DynamicCache:
-    """Return a cache with the keys and values of one row for each of several, without copying them."""
-    found = DynamicCache(config=config)
-    for number, layer in enumerate(cache.layers):
-        keys, values = (one.expand(rows, -1, -1, -1) for one in (layer.keys, layer.values))  # type: ignore[union-attr]
-        found.update(keys, values, number)
+    for row in sorted(range(len(rows)), key=lambda row: rows[row]):
+        tokens += len(rows[row]) - _common(last, rows[row])
+        if not found or tokens > limit:
+            found.append([])
+            tokens = len(rows[row])
+        found[-1].append(row)
+        last = rows[row]
     return found
 
 
@@ -195,12 +175,32 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
     def initialize(self) -> None:
         """Build the model and replace its forward function, unless its layers or settings cannot do without it."""
         super().initialize()
-        config = self.model_config.hf_config
+        config = self.module.config
         full = set(getattr(config, "layer_types", None) or ["full_attention"]) == {"full_attention"}
-        alone = torch.distributed.get_world_size() == 1
-        self.shared = alone and full and not self.model_config.enable_gradient_checkpointing
+        full = full and not getattr(config, "sliding_window", None)
+        self.shared = full and config._attn_implementation == "sdpa" and self.module._supports_attention_backend
         if self.shared:
-            self.module.forward = partial(forward, self.module.forward, config)
+            self.module.forward = partial(forward, self.module.forward)
+
+    def forward_backward_batch(
+        self, data: TensorDict, loss_function: Callable[..., Any], forward_only: bool = False
+    ) -> Any:
+        """Compute a batch in packs of similar rows; verl divides rows by length alone, as several ranks must."""
+        dynamic = tu.get_non_tensor_data(data=data, key="use_dynamic_bsz", default=True)
+        if not self.shared or not dynamic or torch.distributed.get_world_size() > 1:
+            return super().forward_backward_batch(data, loss_function, forward_only)
+        tu.assign_non_tensor(data, sp_size=1, dp_size=1, batch_num_tokens=int(data["loss_mask"].sum()))
+        divided = packs([row.tolist() for row in data["input_ids"].unbind()], data["max_token_len_per_gpu"])
+        outputs = []
+        for pack in divided:
+            with torch.set_grad_enabled(not forward_only):
+                part = tu.index_select_tensor_dict(data, pack)
+                loss, output = self.forward_step(part, loss_function=loss_function, forward_only=forward_only)
+            if not forward_only:
+                loss.backward()
+                del output["model_output"]
+            outputs.append(output)
+        return postprocess_batch_func(output_lst=outputs, indices=divided, data=data)
 
     def prepare_model_inputs(self, micro_batch: TensorDict) -> tuple[dict[str, Any], dict[str, Any]]:
         """Ask for the logits from which a token with `loss_mask` is drawn, and no others."""

@@ -2,6 +2,7 @@
 
 import random
 from functools import partial
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,17 +10,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peft import LoraConfig, get_peft_model
 from tensordict import TensorDict
 from transformers import Qwen2ForCausalLM
 from verl.utils.tensordict_utils import assign_non_tensor
 from verl.utils.torch_functional import entropy_from_logits
 from verl.workers.config import FSDPEngineConfig
+from verl.workers.engine.fsdp import transformer_impl
 from verl.workers.utils.padding import no_padding_2_padding
 
 from agentflow.rl.trainer.shared_prefix import (
     SharedPrefixEngine,
     forward,
     logit_positions,
+    packs,
 )
 from tests.cases import table
 from tests.unit.rl.trainer.tensors import nested, tiny
@@ -30,20 +34,36 @@ Rows = list[list[int]]
 
 
 @pytest.fixture(scope="module")
-def model() -> Qwen2ForCausalLM:
-    return tiny(VOCABULARY)
+def models() -> dict[str, Any]:
+    """The kinds of models that are trained."""
+    recomputed = tiny(VOCABULARY)
+    recomputed.gradient_checkpointing_enable({"use_reentrant": False})
+    adapters = LoraConfig(target_modules="all-linear", r=4, init_lora_weights=False, task_type="CAUSAL_LM")
+    lora = get_peft_model(tiny(VOCABULARY), adapters)
+    return {"whole": tiny(VOCABULARY), "recomputed": recomputed.train(), "lora": lora}
+
+
+@pytest.fixture(scope="module")
+def model(models: dict[str, Any]) -> Qwen2ForCausalLM:
+    return models["whole"]
 
 
 def rows_of(seed: int) -> Rows:
-    """Rows as a step has them: system prompts, prompts that begin with one, replies of any length, and strangers."""
+    """Rows that begin alike to any depth, as those of a step: system prompt, question, turns; and equal rows, and one's
+    beginning.
+    """
     rng = random.Random(seed)
+    rows: Rows = []
 
-    def ids(most: int) -> list[int]:
-        return [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, most))]
+    def grow(row: list[int], depth: int) -> None:
+        row = row + [rng.randrange(VOCABULARY) for _ in range(rng.randint(1, rng.choice([2, 20])))]
+        for _ in range(rng.randint(1, 3) if depth else 0):
+            grow(row, depth - 1)
+        if not depth or rng.random() < 0.2:
+            rows.append(row)
 
-    systems = [ids(80) for _ in range(rng.randint(1, 2))]
-    prompts = [rng.choice(systems) + ids(30) for _ in range(rng.randint(1, 4))]
-    rows = [rng.choice(prompts) + ids(40) for _ in range(rng.randint(2, 9))] + [ids(30)]
+    for _ in range(2):
+        grow([], rng.randint(0, 3))
     rows += [rows[0], rows[0][:-1] or rows[0]]
     rng.shuffle(rows)
     return rows
@@ -59,21 +79,26 @@ def alone(model: Qwen2ForCausalLM, rows: Rows) -> torch.Tensor:
     return torch.cat([model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows])
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0), kept=st.sampled_from([None, 0.3]))
-def test_logits_and_gradients_are_those_of_rows_alone(model: Qwen2ForCausalLM, seed: int, kept: float | None) -> None:
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0), kind=st.sampled_from(["whole", "recomputed", "lora"]), kept=st.sampled_from([None, 0.3]))
+def test_log_probabilities_and_gradients_are_those_of_rows_alone(
+    models: dict[str, Any], seed: int, kind: str, kept: float | None
+) -> None:
     """Of all tokens, or of those alone whose logits are kept."""
-    rows, generator = rows_of(seed), torch.Generator().manual_seed(seed % 2**32)
+    model, rows, generator = models[kind], rows_of(seed), torch.Generator().manual_seed(seed % 2**32)
     keep = torch.rand(sum(map(len, rows)), generator=generator) < (kept or 1)
     weights = torch.randn(int(keep.sum()), VOCABULARY, generator=generator)
     options = {"keep": keep} if kept else {}
     found = []
-    for logits in (alone(model, rows)[keep], forward(model.forward, model.config, **options, **packed(rows)).logits[0]):
+    for logits in (alone(model, rows)[keep], forward(model.forward, **options, **packed(rows)).logits[0]):
         model.zero_grad()
-        (logits.log_softmax(-1) * weights).sum().backward()
-        found.append((logits.detach(), [parameter.grad.clone() for parameter in model.parameters()]))
-    (expected, gradients), (logits, own) = found
-    torch.testing.assert_close(logits, expected, atol=2e-5, rtol=0)
+        log_probs = logits.log_softmax(-1)
+        (log_probs * weights).sum().backward()
+        trained = [parameter.grad.clone() for parameter in model.parameters() if parameter.requires_grad]
+        found.append((log_probs.detach(), trained))
+    (expected, gradients), (log_probs, own) = found
+    torch.testing.assert_close(log_probs, expected, atol=1e-5, rtol=0)
+    assert len(own) == len(gradients) > 0
     for one, other in zip(own, gradients, strict=True):
         torch.testing.assert_close(one, other, atol=1e-5 * float(other.abs().max() + 1), rtol=1e-4)
 
@@ -87,20 +112,37 @@ def test_the_logits_before_every_token_in_the_loss_are_kept(masks: list[tuple[in
     assert keep.tolist() == [each for row in expected for each in row]
 
 
-def test_the_prefix_of_a_group_is_computed_once(model: Qwen2ForCausalLM) -> None:
-    prompt, computed = list(range(40)), []
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0))
+def test_each_distinct_token_is_computed_once(model: Qwen2ForCausalLM, seed: int) -> None:
+    rows, computed = rows_of(seed), []
 
     def counted(**arguments: Any) -> Any:
         computed.append(tuple(arguments["input_ids"].shape))
         return model(**arguments)
 
-    forward(counted, model.config, **packed([[*prompt, reply] for reply in range(6)]))
-    assert computed == [(1, 40), (6, 1)]
+    forward(counted, **packed(rows))
+    assert computed == [(1, distinct(rows))]
+
+
+def distinct(rows: Rows) -> int:
+    return len({tuple(row[: end + 1]) for row in rows for end in range(len(row))})
+
+
+@given(seed=st.integers(0), limit=st.integers(1, 300))
+def test_packs_hold_as_many_distinct_tokens_as_they_may(seed: int, limit: int) -> None:
+    rows = rows_of(seed)
+    found = packs(rows, limit)
+    assert sorted(row for pack in found for row in pack) == list(range(len(rows)))
+    sizes = [distinct([rows[row] for row in pack]) for pack in found]
+    assert all(size <= limit or len(pack) == 1 for size, pack in zip(sizes, found, strict=True))
+    for pack, after in pairwise(found):
+        assert distinct([rows[row] for row in [*pack, after[0]]]) > limit
 
 
 def test_one_row_and_arguments_of_others_reach_the_model_as_they_are() -> None:
     asked: list[dict[str, Any]] = []
-    own = partial(forward, lambda **arguments: asked.append(arguments), None)
+    own = partial(forward, lambda **arguments: asked.append(arguments))
     own(**packed([[1, 2, 3]]))
     several = {**packed([[1, 2], [1, 2]]), "return_dict": True}
     own(**several)
@@ -139,7 +181,7 @@ def test_outputs_of_tokens_in_the_loss_are_those_of_verl(model: Qwen2ForCausalLM
     for engine.shared in (False, True):
         inputs, outputs = engine.prepare_model_inputs(batch)
         assert ("keep" in inputs) == engine.shared
-        output = forward(model.forward, model.config, **inputs)
+        output = forward(model.forward, **inputs)
         found.append(engine.prepare_model_outputs(output, outputs, batch, None))
     expected, own = found
     assert own.keys() == expected.keys() == {"log_probs", "entropy", "sum_pi_squared"}
@@ -149,15 +191,51 @@ def test_outputs_of_tokens_in_the_loss_are_those_of_verl(model: Qwen2ForCausalLM
         torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("ranks", "layers", "checkpointing", "shared"), table(__file__, "shares.txt"))
-def test_prefixes_are_shared_where_one_process_holds_a_model_that_can(
-    ranks: int, layers: list[str] | None, checkpointing: bool, shared: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("one_rank")
+def test_packs_have_the_outputs_and_gradients_of_verls_micro_batches(
+    model: Qwen2ForCausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("get_device_id", "get_device_name"):
+        monkeypatch.setattr(transformer_impl, name, lambda: "cpu")
+    rows = [row for row in rows_of(7) if len(row) > 1]
+    engine = SharedPrefixEngine.__new__(SharedPrefixEngine)
+    engine.use_ulysses_sp = engine.pad_to_length = False
+    engine.engine_config = FSDPEngineConfig(forward_only=True)
+    engine.ulysses_sequence_parallel_size, engine._autocast_dtype = 1, torch.float32
+    engine.get_data_parallel_group, engine.get_data_parallel_size = lambda: None, lambda: 1  # type: ignore[method-assign]
+    engine.compute_entropy_from_logits, engine.module = entropy_from_logits, model
+    own, found = model.forward, []
+
+    def loss(model_output: dict[str, Any], data: TensorDict, dp_group: Any) -> Any:
+        return no_padding_2_padding(model_output["log_probs"], data).sum() / data["batch_num_tokens"], {}
+
+    try:
+        for engine.shared in (False, True):
+            model.forward = partial(forward, own)  # type: ignore[method-assign]
+            batch = micro_batch(rows, [1] * len(rows), [[1] * (len(row) - 1) for row in rows])
+            assign_non_tensor(batch, max_token_len_per_gpu=max(map(len, rows)))
+            model.zero_grad()
+            engine.forward_backward_batch(batch, loss)
+            gradients = [parameter.grad.clone() for parameter in model.parameters()]
+            outputs = engine.forward_backward_batch(batch, None, forward_only=True)["model_output"]
+            found.append((gradients, no_padding_2_padding(outputs["log_probs"], batch)))
+    finally:
+        model.forward = own  # type: ignore[method-assign]
+    torch.testing.assert_close(*found, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("layers", "window", "name", "backend", "shared"), table(__file__, "shares.txt"))
+def test_prefixes_are_shared_by_a_model_whose_attention_can(
+    layers: list[str] | None,
+    window: int | None,
+    name: str,
+    backend: bool,
+    shared: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SharedPrefixEngine.__mro__[1], "initialize", lambda self: None)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: ranks)
     engine, own = SharedPrefixEngine.__new__(SharedPrefixEngine), object()
-    config = SimpleNamespace(layer_types=layers)
-    engine.model_config = SimpleNamespace(hf_config=config, enable_gradient_checkpointing=checkpointing)
-    engine.module = SimpleNamespace(forward=own)
+    config = SimpleNamespace(layer_types=layers, sliding_window=window, _attn_implementation=name)
+    engine.module = SimpleNamespace(forward=own, config=config, _supports_attention_backend=backend)
     engine.initialize()
     assert (engine.shared, engine.module.forward is not own) == (shared, shared)
