@@ -60,7 +60,7 @@ class TrainingSettings(RunSettings):
     model_config = ConfigDict(extra="ignore")
 
     kind: Literal["training"] = "training"
-    app: str = Field(pattern=r"^[\w.]+:\w+$")
+    app: str = Field(pattern=r"^\S.*:[\w.]+$")
     options: dict[str, Any]
     start: str = Field(min_length=1)
     out: str = Field(min_length=1)

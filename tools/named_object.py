@@ -5,11 +5,13 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.untrusted_text import bounded_line
 
 _NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+_FILE = re.compile(r"(.+\.py):([A-Za-z_][\w.]*)")
 
 
 class NamedObjectError(CodedError, ValueError):
@@ -22,22 +24,35 @@ def is_object_name(name: str) -> bool:
 
 
 def named_object(name: str) -> object:
-    """Return the object that `module:attribute` names; the module may be in the current folder.
+    """Return the object that `module:attribute` or `path/file.py:attribute` names.
 
-    This imports and so runs the user's code. Raises NamedObjectError.
+    A module may be in the current folder. This imports and so runs the user's code. Raises NamedObjectError.
     """
-    if (match := _NAME.fullmatch(name)) is None:
+    if (match := _NAME.fullmatch(name) or _FILE.fullmatch(name)) is None:
         raise NamedObjectError(f"'{bounded_line(name, 120)}' is not of the form module:attribute", code="bad_name")
     # As `python -m` does, since the user's modules are in the current folder.
     if (here := os.getcwd()) not in sys.path and "" not in sys.path:
         sys.path.append(here)
     try:
-        found: object = importlib.import_module(match[1])
+        found: object = _imported(Path(match[1])) if match[1].endswith(".py") else importlib.import_module(match[1])
         for attribute in match[2].split("."):
             found = getattr(found, attribute)
     except Exception as error:  # the user's module may raise any exception
         raise NamedObjectError(f"{name} cannot be imported ({error_line(error)})", code="import_failed") from error
     return found
+
+
+def _imported(file: Path) -> ModuleType:
+    """Import a file as the module of its package that it is, so that its relative imports work."""
+    file, root, name = file.resolve(), file.resolve().parent, file.stem
+    while (root / "__init__.py").exists():
+        root, name = root.parent, f"{root.name}.{name}"
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    module = importlib.import_module(name)
+    if Path(module.__file__ or "").resolve() != file:
+        raise ImportError(f"another module has the name {name}: {module.__file__}")
+    return module
 
 
 def source_file(name: str) -> Path | None:

@@ -25,6 +25,10 @@ Reward = Annotated[
 Nodes = Annotated[
     str, typer.Option(metavar="PATH,...", help="Nodes that learn, as in planner,research/agent; by default, all.")
 ]
+Context = Annotated[str, typer.Option(metavar="JSON|FILE", help="The graph's context.")]
+Config = Annotated[str, typer.Option(metavar="JSON|FILE", help="LangChain's config of each run, or its configurable.")]
+CALLS = ("answer=", "rollout=")
+"""Options of an app that are given as settings: functions that answer interrupts, and that call the graph."""
 
 
 def app_settings(
@@ -33,16 +37,20 @@ def app_settings(
     test: Path | None,
     reward: str,
     nodes: str,
+    context: str = "",
+    config: str = "",
 ) -> list[str]:
     """Return the settings of a call: key=value words, and the app that the first other word names."""
-    words = list(words or [])
-    apps = [word for word in words if "=" not in word and ":" in word][:1]
-    given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
+    from agentflow.rl.apps.loading import full_name, served_graphs
     from agentflow.rl.settings import setting
 
+    words, served = list(words or []), served_graphs()
+    apps = [word for word in words if "=" not in word and (":" in word or word in served)][:1]
+    given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
+    given |= {"context": context, "config": config}
     return [
-        *(f"app={name}" for name in apps),
-        *(word for word in words if word not in apps),
+        *(setting("app", full_name(name)) for name in apps),
+        *(f"options.{word}" if word.startswith(CALLS) else word for word in words if word not in apps),
         *(setting(f"options.{name}", value) for name, value in given.items() if value),
     ]
 
@@ -61,6 +69,8 @@ def train(
     reward: Reward = "",
     nodes: Nodes = "",
     test: TestTasks = None,
+    context: Context = "",
+    config: Config = "",
     show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
     estimate: Annotated[
         bool,
@@ -89,12 +99,12 @@ def train(
     from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import SettingsError, compose_settings
 
-    chosen = app_settings(words, tasks, test, reward, nodes)
+    chosen = app_settings(words, tasks, test, reward, nodes, context, config)
     try:
         if show or estimate:
-            config = compose_settings(preset, chosen)
-            check(config)
-            typer.echo("\n".join(estimated(config).lines) if estimate else OmegaConf.to_yaml(config).rstrip())
+            composed = compose_settings(preset, chosen)
+            check(composed)
+            typer.echo("\n".join(estimated(composed).lines) if estimate else OmegaConf.to_yaml(composed).rstrip())
             return
         terminal = console()
         with TrainView(terminal) as view:

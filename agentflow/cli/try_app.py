@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.cli.train import Nodes, Reward, Tasks, TestTasks, app_settings
+from agentflow.cli.train import Config, Context, Nodes, Reward, Tasks, TestTasks, app_settings
 from agentflow.console.progress import CountProgress
 from agentflow.console.rollouts import print_preview, print_rollout
 from agentflow.console.terminal import console
@@ -26,6 +26,8 @@ def try_app(
     reward: Reward = "",
     nodes: Nodes = "",
     test: TestTasks = None,
+    context: Context = "",
+    config: Config = "",
     model: Annotated[
         str, typer.Option(metavar="DIR", help="The policy: a Hugging Face folder, or embedded[:NAME].")
     ] = "embedded",
@@ -49,8 +51,8 @@ def try_app(
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 
     try:
-        config = compose_settings(preset, app_settings(words, tasks, test, reward, nodes))
-        settings = TrainingSettings.of(config)
+        chosen = app_settings(words, tasks, test, reward, nodes, context, config)
+        settings = TrainingSettings.of(compose_settings(preset, chosen))
         trained = load_app(settings.app, **settings.options)
         graph, asked = trained.built(), trained.tasks("train", limit)
         policy = LocalPolicy(model, settings)
@@ -65,7 +67,10 @@ def try_app(
 
         seconds = settings.rollout_seconds
         playing = play(trained, graph, asked, policy, rollouts=rollouts, seconds=seconds, on_rollout=show)
-        preview = asyncio.run(playing)
+        try:
+            preview = asyncio.run(playing)
+        except AppError as error:
+            fail(str(error), MISUSED)
     print_preview(out, preview)
     for note in notes(preview):
         say(note)

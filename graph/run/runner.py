@@ -14,10 +14,15 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.runnables.config import RunnableConfig, merge_configs, var_child_runnable_config
+from langchain_core.runnables.config import (
+    RunnableConfig,
+    merge_configs,
+    set_config_context,
+    var_child_runnable_config,
+)
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command
+from langgraph.types import Command, Interrupt
 from pydantic import BaseModel
 
 from agentflow.graph.run.cost import UNLIMITED, Budget
@@ -29,7 +34,6 @@ from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceStatus, TraceTurn
 from agentflow.graph.state import InputState, State, Turn
 from agentflow.graph.tracing.observer import Observer
-from agentflow.nodes.approval import ApprovalDecision, Proposal
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.coded_error import Cause, CodedError
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
@@ -37,8 +41,8 @@ from agentflow.tools.redaction import redacted_data
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
-Decide = Callable[[Proposal], Awaitable[ApprovalDecision]]
-"""Asks a person about a tool call."""
+Decide = Callable[[Any], Awaitable[Any]]
+"""Answers an interrupt by its value, such as a person's `ApprovalDecision` of a tool call's `Proposal`."""
 
 Shown = TypeVar("Shown", bound=BaseModel)
 
@@ -70,6 +74,7 @@ async def run(
     budget: Budget = UNLIMITED,
     saved: SavedThread | None = None,
     decide: Decide | None = None,
+    call: Callable[[], Awaitable[Any]] | None = None,
 ) -> Trace:
     """Run `task` and return its trace. Whatever the graph raises becomes a failed trace; only cancellation is raised.
 
@@ -88,7 +93,8 @@ async def run(
         seconds: Longest duration of the run.
         budget: Limits of tokens and dollars, checked when a node has ended.
         saved: An interrupted run of the thread to continue; `task` and `context` must be its own.
-        decide: Decides on each call that waits for approval; without it, the run ends there.
+        decide: Answers each interrupt; without it, the run ends there.
+        call: Calls the graph and returns its final state, if the runner is not to call it; it runs in `config`.
     """
     redact_langchain_tracing()
     start, meter, recorder, observer = time.perf_counter(), Meter(), Recorder(texts=texts), observer or Observer()
@@ -102,20 +108,30 @@ async def run(
 
     async def play() -> None:
         await emit(progress.turns)
-        given, waits = (None, saved.waits) if saved else (asking(task.question) if inputs is None else inputs, None)
-        modes = ["values", "updates", *["tasks"] * bool(on_event), *["messages"] * streams]
+        if call:
+            with set_config_context(_nested(config, observer)) as around:
+                progress.state = await asyncio.create_task(_awaited(call), context=around)
+            return
+        given = None if saved else asking(task.question) if inputs is None else inputs
+        waits, nodes = [Interrupt(saved.waits)] if saved and saved.waits else None, list[str]()
+        modes = ["values", "updates", "tasks", *["messages"] * streams]
         while True:
-            if waits:
+            if waits is not None:
                 if not decide:
-                    raise Unanswered("a tool's call waited for approval")
-                given, waits = Command(resume=(await decide(waits)).model_dump()), None
+                    stops = nodes or graph.interrupt_before_nodes or graph.interrupt_after_nodes
+                    raise Unanswered(f"the run waits for a person in {', '.join(stops)}, and nothing answers")
+                given, waits = await _resumed(waits, decide), None
             async with aclosing(_parts(graph, given, _nested(config, observer), context, modes)) as parts:
                 async for mode, part in parts:
-                    waits = _waiting(mode, part) or waits
-                    await emit(progress.events(mode, part))
+                    if mode == "updates" and "__interrupt__" in part:
+                        waits = [*(waits or ()), *part["__interrupt__"]]
+                    elif mode == "tasks" and part.get("interrupts"):
+                        nodes.append(part["name"])
+                    if on_event or mode != "tasks":
+                        await emit(progress.events(mode, part))
                     if mode == "updates" and (reason := budget.exceeded(meter.usage())):
                         raise LimitExceeded(reason)
-            if not waits:
+            if waits is None:
                 break
         if progress.answer == OUT_OF_TIME:
             raise LimitExceeded(OUT_OF_TIME)
@@ -235,10 +251,20 @@ def _parts(
     return cast("AsyncGenerator[Any]", graph.astream(given, config, context=context, stream_mode=modes, **output))
 
 
-def _waiting(mode: str, part: Any) -> Any:
-    """Return what a person is asked, if the graph waits for one."""
-    asked = part.get("__interrupt__") if mode == "updates" else ()
-    return asked[0].value if asked else None
+async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
+    state = await call()
+    if isinstance(state, dict) and "__interrupt__" in state:
+        raise Unanswered("the graph waits for a person, and its caller has not resumed it")
+    return state
+
+
+async def _resumed(waits: Sequence[Interrupt[Any]], decide: Decide) -> Any:
+    """Return the input that continues a run; None where it stops before or after a node, without a question."""
+    answers = dict[str, Any]()
+    for one in waits:
+        found = await decide(one.value)
+        answers[one.id] = found.model_dump() if isinstance(found, BaseModel) else found
+    return Command(resume=answers if len(answers) > 1 else answers[waits[0].id]) if waits else None
 
 
 def _shown(record: Shown) -> Shown:

@@ -6,22 +6,26 @@ The graph is not changed. Each task becomes its input, and the policy answers th
 (`agentflow.rl.policy.policy`).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import HumanMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.pregel import Pregel
 
 from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.readers import accepted
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
-from agentflow.graph.run.runner import Graph, final_text
+from agentflow.graph.run.runner import final_text
 from agentflow.graph.run.task import Task, identity
-from agentflow.rl.apps.trainable import AppError, Split, Trainable
+from agentflow.rl.apps.trainable import AppError, Made, Split, Trainable
 from agentflow.rl.policy.node_paths import Nodes, node_patterns
+from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import NamedObjectError, named_object
 
 TEST_SHARE = 5
@@ -30,36 +34,58 @@ TEST_SHARE = 5
 GivenNodes = str | Collection[str]
 """Patterns of nodes as options give them: with commas or as a list."""
 
-Reward = Callable[[Task, Any], float | Awaitable[float | None] | None]
+Given = str | Mapping[str, Any]
+"""Settings as options give them: an object, JSON, or a file of JSON."""
 
 
 def trainable_agent(
     name: str,
-    graph: Graph,
+    graph: Made,
     *,
     tasks: str = "",
     reward: str = "",
     nodes: GivenNodes = (),
     test: str = "",
+    context: Given = "",
+    config: Given = "",
+    answer: str = "",
+    rollout: str = "",
 ) -> Trainable:
     """Build the trainable app of a graph.
 
     Args:
         name: Name of the graph, `module:attribute`.
-        graph: The compiled graph.
+        graph: The compiled graph, what makes it for each rollout, or another runnable.
         tasks: File of tasks (JSON lines, JSON, CSV or parquet). A row has a `question`, which the graph gets as a
             message, or `inputs`, which are the graph's input; `answer` and all other columns are the reward's.
         reward: Function of a task and the graph's final state, as `module:attribute`; by default, the answer is
             compared with the column `answer`.
         nodes: Patterns of the nodes that learn, or one string of them with commas; by default, all.
         test: File of the test tasks; by default, one in five tasks is held out.
+        context: The context of each run, as an object, JSON or a file of it; a task's column `context` adds to it.
+        config: Likewise LangChain's config, or only what is in its `configurable`; a column `config` adds to it.
+        answer: Function of a task and an interrupt's value that answers it, as `module:attribute`.
+        rollout: Function of the graph and a task that calls the graph and returns its state, as `module:attribute`.
 
     Raises:
         AppError: An option is missing or wrong.
     """
     if not tasks:
         raise AppError(f"'{name}' is a graph, which needs tasks; give a file with --tasks FILE")
-    score = _reward(reward) if reward else compare
+    score = _function(reward, "reward") if reward else compare
+    play = _function(rollout, "rollout") if rollout else None
+    if play is None and not isinstance(graph, Pregel) and isinstance(graph, Runnable):
+
+        async def play(chain: Any, task: Task) -> Any:
+            return await chain.ainvoke(inputs(task))
+
+    contexts, configs = _settings(context, "context"), run_config(config)
+
+    def context_of(task: Task | None = None) -> Any:
+        return {**contexts, **_column(task, "context")} or None
+
+    def config_of(task: Task) -> RunnableConfig:
+        return merge_configs(configs, run_config(_column(task, "config")))
 
     @cache
     def read(file: str) -> list[Task]:
@@ -76,6 +102,10 @@ def trainable_agent(
         tasks=split_tasks,
         inputs=inputs,
         reward=score,
+        context=context_of,
+        config=config_of,
+        answer=_function(answer, "answer") if answer else None,
+        rollout=play,
     )
 
 
@@ -130,11 +160,36 @@ def compare(task: Task, state: Any) -> float | None:
     return None if score.decision == Decision.UNDECIDED else float(score.decision == Decision.CORRECT)
 
 
-def _reward(name: str) -> Reward:
+def run_config(given: Given) -> RunnableConfig:
+    """Return LangChain's config that is given as a whole, or as its `configurable`. Raises AppError."""
+    found = _settings(given, "config")
+    known = not found or found.keys() & RunnableConfig.__annotations__
+    return cast("RunnableConfig", found if known else {"configurable": found})
+
+
+def _settings(given: Given, name: str) -> dict[str, Any]:
+    """Return an object that is given itself, as JSON or as a file of it. Raises AppError."""
+    if not isinstance(given, str):
+        return dict(given)
+    try:
+        text = given if not given or given.lstrip().startswith("{") else Path(given).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise AppError(f"the {name} is neither JSON nor a file that can be read ({error})", code="bad_json") from error
+    if (found := object_from_json(text or "{}")) is None:
+        raise AppError(f"the {name} is no JSON object", code="bad_json")
+    return found
+
+
+def _column(task: Task | None, name: str) -> dict[str, Any]:
+    found = task.data.get(name) if task else None
+    return found if isinstance(found, dict) else {}
+
+
+def _function(name: str, role: str) -> Callable[..., Any]:
     try:
         found = named_object(name)
     except NamedObjectError as error:
-        raise AppError(f"the reward cannot be loaded: {error}") from error
+        raise AppError(f"the {role} cannot be loaded: {error}") from error
     if not callable(found):
-        raise AppError(f"the reward '{name}' is a {type(found).__name__}, not a function of a task and a state")
+        raise AppError(f"the {role} '{name}' is a {type(found).__name__}, not a function")
     return found

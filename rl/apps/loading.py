@@ -1,15 +1,18 @@
 """Apps by name: what `agentflow train`, `try` and `replay` are given as `module:attribute`."""
 
 import inspect
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from inspect import Parameter
+from pathlib import Path
 from typing import Any
 
-from langgraph.graph.state import CompiledStateGraph
-from langgraph.pregel import Pregel
+from langchain_core.runnables import Runnable
+from langgraph.graph import StateGraph
 
-from agentflow.rl.apps.agent import app_nodes, trainable_agent
-from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.apps.agent import app_nodes, run_config, trainable_agent
+from agentflow.rl.apps.trainable import AppError, Trainable, compiled, made_anew
+from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import NamedObjectError, named_object
 
 MOVED = {
@@ -19,44 +22,64 @@ MOVED = {
 """Names of before 0.2.0, which run folders have."""
 
 
-def load_app(name: str, /, **options: Any) -> Trainable:
-    """Load the app that `module:attribute` names: a `Trainable`, a compiled graph, or a function that returns one.
+SERVED = Path("langgraph.json")
+"""The file in which LangGraph's server finds graphs, in the current folder."""
 
-    A graph becomes an app with the options of `rl.apps.agent.trainable_agent`; a function gets the options that it has
-    parameters for. The module may be in the current folder. Raises AppError.
+
+def served_graphs() -> dict[str, str]:
+    """Return the graphs of the current folder's langgraph.json, `path/file.py:attribute` by name."""
+    try:
+        graphs = (object_from_json(SERVED.read_text("utf-8")) or {}).get("graphs")
+    except (OSError, ValueError):
+        return {}
+    given = {name: one.get("path") if isinstance(one, dict) else one for name, one in dict(graphs or {}).items()}
+    return {name: path for name, path in given.items() if path}
+
+
+def full_name(name: str) -> str:
+    """Return the name of an app by which other processes load it too."""
+    found = served_graphs().get(name, name)
+    return str(Path(found).absolute()) if ".py:" in found else found
+
+
+def load_app(name: str, /, **options: Any) -> Trainable:
+    """Load an app: a `Trainable`, a graph, another LangChain runnable, or a function that returns one.
+
+    `name` is `module:attribute`, `path/file.py:attribute` or a name in langgraph.json. A graph becomes an app with the
+    options of `rl.apps.agent.trainable_agent`; a function gets the options that it has parameters for, and `config` as
+    LangGraph's server gives it. The module may be in the current folder. Raises AppError.
     """
     try:
-        found = named_object(name)
+        found = named_object(full_name(name))
     except NamedObjectError as error:
         raise AppError(f"the app cannot be loaded: {error}", code="not_loaded") from error
-    if callable(found) and not isinstance(found, Pregel):
-        named = _parameters(found)
-        own = {key: value for key, value in options.items() if named is None or key in named}
+    of_run: dict[str, Any] = {}
+    if callable(found) and not isinstance(found, Runnable):
+        known = inspect.signature(found).parameters
+        takes_any = any(parameter.kind == Parameter.VAR_KEYWORD for parameter in known.values())
+        own = {key: value for key, value in options.items() if takes_any or key in known}
         options = {key: value for key, value in options.items() if key not in own}
+        if "config" in known and ("config" in own or known["config"].default is Parameter.empty):
+            own["config"] = of_run["config"] = run_config(own.get("config") or {})
         try:
-            found = found(**own)
+            found = partial(found, **own) if made_anew(found) else found(**own)
         except TypeError as error:
             raise AppError(f"'{name}' does not take these options ({error})", code="unknown_options") from error
     try:
-        if isinstance(found, CompiledStateGraph):
-            return trainable_agent(name, found, **options)
+        if isinstance(found, Runnable | StateGraph | partial):
+            made = found if isinstance(found, partial) else compiled(found)
+            return trainable_agent(name, made, **options, **of_run)
     except TypeError as error:
         raise AppError(
-            f"'{name}' is a graph, which takes tasks, reward, nodes and test ({error})", code="graph_options"
+            f"'{name}' is a graph, which takes tasks, test, reward, nodes, context, config, answer and rollout "
+            f"({error})",
+            code="graph_options",
         ) from error
     if not isinstance(found, Trainable):
         raise AppError(
-            f"'{name}' is a {type(found).__name__}, neither a compiled graph nor an agentflow.Trainable", code="no_app"
+            f"'{name}' is a {type(found).__name__}, neither a graph nor an agentflow.Trainable", code="no_app"
         )
     found = replace(found, nodes=app_nodes(options.pop("nodes", found.nodes)))
     if options:
         raise AppError(f"'{name}' does not take these options: {', '.join(options)}", code="unknown_options")
     return found
-
-
-def _parameters(function: Callable[..., Any]) -> set[str] | None:
-    """Return the names of a function's parameters; None if it takes any."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return {parameter.name for parameter in parameters}

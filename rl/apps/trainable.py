@@ -4,11 +4,14 @@ The trainer gets an app by name, as in `app=agentflow.rl.apps.planner:atlas` (`r
 model calls of the trained nodes; the graph needs no change.
 """
 
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
-from langgraph.graph.state import CompiledStateGraph
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.graph import StateGraph
 
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
@@ -16,6 +19,10 @@ from agentflow.rl.policy.node_paths import Nodes
 from agentflow.tools.coded_error import CodedError
 
 Split = Literal["train", "test"]
+
+
+Made = Graph | Callable[[], Any]
+"""A compiled graph, or an async function or context manager that makes it for each rollout."""
 
 
 class AppError(CodedError, ValueError):
@@ -32,8 +39,9 @@ class Trainable:
     """A graph with its trained nodes, tasks and reward."""
 
     name: str
-    graph: Graph | Callable[[], Graph]
-    """The compiled graph, or a function that builds it, called once in every worker process."""
+    graph: Made
+    """The compiled graph, or a function that builds it, called once in every worker process. An async function, or one
+    that returns an async context manager, is called for each rollout."""
     nodes: Nodes
     """Patterns of the trained nodes, such as `planner`, `research/agent` or `tools/*/model`; the name of a subgraph
     trains all nodes in it, and no pattern trains all (`rl.policy.node_paths`). They share one policy."""
@@ -44,8 +52,15 @@ class Trainable:
     reward: Callable[[Task, Any], float | Awaitable[float | None] | None]
     """Returns the reward, 0 to 1, of a task and the graph's final state; None if undecided, so that the rollout is not
     trained on."""
-    context: Callable[[], Any] = field(default=lambda: None)
-    """Returns the `context` of the graph's invocation."""
+    context: Callable[..., Any] = field(default=lambda: None)
+    """Returns the `context` of the graph's invocation; a function with a parameter gets the task. None stands for the
+    defaults of the graph's schema."""
+    config: Callable[[Task], RunnableConfig] = lambda task: RunnableConfig(configurable={})
+    """Returns LangChain's config of the graph's invocation, such as `configurable` and `recursion_limit`."""
+    answer: Callable[[Task, Any], Any] | None = None
+    """Returns, perhaps asynchronously, the answer to an interrupt's value; without it, an interrupt is an error."""
+    rollout: Callable[[Any, Task], Awaitable[Any]] | None = None
+    """Calls the graph with a task and returns its final state, in the place of `inputs`, `context` and `config`."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Returns whether each trained call led to a format or tool error, to which `penalty` applies; empty for none."""
     turn_rewards: Callable[[Task, Any], Sequence[float]] = lambda task, state: ()
@@ -56,6 +71,28 @@ class Trainable:
         """Return a copy of the app with another reward."""
         return replace(self, reward=reward)
 
-    def built(self) -> Graph:
-        """Return the compiled graph."""
-        return self.graph if isinstance(self.graph, CompiledStateGraph) else self.graph()
+    def context_of(self, task: Task) -> Any:
+        """Return the `context` of a task's invocation."""
+        return self.context(task) if inspect.signature(self.context).parameters else self.context()
+
+    def built(self) -> Made:
+        """Return the compiled graph, or what makes it for each rollout."""
+        if isinstance(self.graph, Runnable) or made_anew(self.graph):
+            return self.graph
+        found: Graph = compiled(self.graph())
+        return found
+
+
+def made_anew(function: Any) -> bool:
+    """Return whether a function makes a graph asynchronously."""
+    made = inspect.unwrap(function.func if isinstance(function, partial) else function)
+    return inspect.iscoroutinefunction(made) or inspect.isasyncgenfunction(made)
+
+
+def compiled(found: Any) -> Any:
+    """Return what a user exports as what runs: a graph is compiled. Raises AppError for what is none."""
+    if isinstance(found, StateGraph):
+        return found.compile()
+    if not isinstance(found, Runnable):
+        raise AppError(f"a {type(found).__name__} is no graph", code="no_app")
+    return found

@@ -23,11 +23,10 @@ from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings
 from agentflow.graph.models.connections import ROLLOUT_HOST
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.run.runner import Graph
 from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.apps.loading import load_app
-from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.apps.trainable import AppError, Made, Trainable
 from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.local_policy import LocalPolicy, folder_of
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
@@ -64,7 +63,7 @@ class Checked:
 
     settings: TrainingSettings
     app: Trainable
-    graph: Graph
+    graph: Made
     start: Path
     """Folder of the model to start from; for a name on a hub, a path that does not exist."""
     micro_tokenizer: Path | None
@@ -327,7 +326,10 @@ def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], No
     except AppError as error:
         raise SettingsError(str(error)) from error
     tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
-    preview = asyncio.run(play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
+    try:
+        preview = asyncio.run(play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
+    except AppError as error:
+        raise SettingsError(str(error)) from error
     found = "; ".join(obstacles(preview, app.nodes))
     if RolloutStatus.OK not in preview.statuses:
         raise SettingsError(f"nothing can be learnt: {found} (preview=0 starts without a preview)")

@@ -10,13 +10,13 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any
 
-from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.signal import Share, groups_with_signal
-from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.apps.trainable import AppError, Made, Trainable
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Generate, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.node_paths import Nodes, learns
@@ -108,7 +108,7 @@ class Preview:
 
 async def play(
     app: Trainable,
-    graph: Graph,
+    graph: Made,
     tasks: Sequence[Task],
     policy: Generate,
     *,
@@ -116,11 +116,16 @@ async def play(
     seconds: float,
     on_rollout: Callable[[Rollout], None] = lambda rollout: None,
 ) -> Preview:
-    """Play so many rollouts of each task, one after another; `on_rollout` gets each that has ended."""
+    """Play so many rollouts of each task, one after another; `on_rollout` gets each that has ended.
+
+    Raises AppError if the app cannot play a task as it is given.
+    """
     named, preview = naming_errors(app), Preview()
     for task in tasks:
         for number in range(rollouts):
             found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
+            if isinstance(found.trace.failure, AppError):
+                raise found.trace.failure
             preview.rollouts.append(found)
             on_rollout(found)
     return preview
@@ -167,7 +172,7 @@ class AppFailed(CodedError, RuntimeError):
     """A function of the app, not its graph, raised an exception."""
 
 
-async def rehearse(app: Trainable, graph: Graph, task: Task, known: ChatFormat | None = None) -> str | None:
+async def rehearse(app: Trainable, graph: Made, task: Task, known: ChatFormat | None = None) -> str | None:
     """Run `task` once. Return a remark on what could not be rehearsed, or None.
 
     `known` is the format of the model that is trained; with it, a model without tools is found too.
@@ -202,7 +207,7 @@ async def rehearse(app: Trainable, graph: Graph, task: Task, known: ChatFormat |
 
 def naming_errors(app: Trainable) -> Trainable:
     """Return the app with functions whose exceptions name them."""
-    parts = ("inputs", "context", "faults", "turn_rewards", "reward")
+    parts = ("inputs", "context", "config", "faults", "turn_rewards", "reward")
     named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
     return replace(app, **named)
 
@@ -245,6 +250,7 @@ def _named(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             raise failed(error) from error
 
+    @wraps(function)
     def called(*arguments: Any) -> Any:
         try:
             result = function(*arguments)

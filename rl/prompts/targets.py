@@ -11,8 +11,7 @@ from agentflow.evals.agents import agent_prompts
 from agentflow.graph.agent import graph as agentflow
 from agentflow.graph.context import Context
 from agentflow.graph.prompts import PLACEHOLDERS, check
-from agentflow.graph.run.runner import Graph
-from agentflow.rl.apps.trainable import Trainable
+from agentflow.rl.apps.trainable import Made, Trainable
 from agentflow.rl.policy.node_paths import fits
 from agentflow.rl.prompts import PromptsError
 from agentflow.rl.prompts.feedback import PromptRollout
@@ -23,9 +22,9 @@ LONGEST = 20_000  # characters of a prompt
 class Target:
     """The prompts of an app by node."""
 
-    def __init__(self, app: Trainable, graph: Graph) -> None:
+    def __init__(self, app: Trainable, graph: Made) -> None:
         context = app.context()
-        ours = isinstance(context, Context) and graph.name == agentflow.name
+        ours = isinstance(context, Context) and getattr(graph, "name", "") == agentflow.name
         self.app, self.context = app, context if ours else None
         self.file = "context.json" if ours else "prompts.json"
         """Name of the file that the result is written to."""

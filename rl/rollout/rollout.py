@@ -11,25 +11,28 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
 from pydantic import BaseModel, Field, field_serializer
 
 from agentflow.graph.run.recorder import Span
-from agentflow.graph.run.runner import Graph, LimitExceeded, within
+from agentflow.graph.run.runner import LimitExceeded, within
 from agentflow.graph.run.runner import run as play
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Sink
-from agentflow.rl.apps.trainable import Split, Trainable
+from agentflow.rl.apps.trainable import Made, Split, Trainable
 from agentflow.rl.policy.chat import Generate
 from agentflow.rl.policy.policy import no_policy, serving, stand_in
 from agentflow.rl.rollout.calls import Call, TokenCollector
 from agentflow.rl.rollout.capture import redirect_openai
+from agentflow.rl.rollout.opening import check_inputs, context_of, opened
 from agentflow.rl.rollout.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.tools.coded_error import Cause, CodedError
 
@@ -155,7 +158,7 @@ STATUSES: dict[Cause, RolloutStatus] = {
 
 async def run(
     app: Trainable,
-    graph: Graph,
+    graph: Made,
     task: Task,
     generate: Generate,
     *,
@@ -168,7 +171,7 @@ async def run(
 
     Args:
         app: The app of the graph.
-        graph: The compiled graph.
+        graph: The compiled graph, of which this rollout runs a copy, or what makes it.
         task: The task that is run.
         generate: Answers the policy's calls. With `no_policy` every model answers by itself, and no call is collected.
         id: Name of the rollout, and of its thread.
@@ -184,8 +187,11 @@ async def run(
     trace, reward, faults, turn_rewards = Trace(task=task, status="failed"), None, list[Any](), list[Any]()
     with serving(generate, observer, app.nodes, systems) as served:
         try:
-            settings: Any = {"config": config, "observer": observer, "texts": False, "seconds": seconds}
-            trace = await play(graph, task, app.context(), inputs=app.inputs(task), **settings)
+            async with opened(graph, resumes=app.answer is not None) as alone:
+                given: Any = {"observer": observer, "texts": False, "seconds": seconds}
+                given |= _call_of(app, alone, task)
+                given["config"] = merge_configs(given.get("config"), config)
+                trace = await play(alone, task, **given)
             if not trace.failure:
                 async with within(seconds, start):
                     told: Any = [], []
@@ -215,6 +221,21 @@ async def run(
     )
 
 
+def _call_of(app: Trainable, graph: Any, task: Task) -> dict[str, Any]:
+    """Arguments of the runner: how the graph is called. Raises AppError."""
+    if app.rollout:
+        return {"call": partial(app.rollout, graph, task)}
+    inputs = app.inputs(task)
+    check_inputs(graph, inputs)
+    found = {"context": context_of(graph, app.context_of(task)), "config": app.config(task), "inputs": inputs}
+    return {**found, "decide": partial(_answered, app.answer, task) if app.answer else None}
+
+
+async def _answered(answer: Callable[[Task, Any], Any], task: Task, asked: Any) -> Any:
+    found = answer(task, asked)
+    return await found if inspect.isawaitable(found) else found
+
+
 def _unanswered(trace: Trace, collector: TokenCollector) -> LimitExceeded:
     """The failure of a rollout that ran out of time while the model had not answered all its calls."""
     asked = collector.model_calls.total()
@@ -232,7 +253,7 @@ def status_of(trace: Trace, reward: float | None) -> RolloutStatus:
 
 async def run_recorded(
     app: Trainable,
-    graph: Graph,
+    graph: Made,
     task: Task,
     policy: Callable[[], Generate],
     log: ReplayLog,
@@ -254,7 +275,7 @@ async def run_recorded(
     return replace(rollout, id=log.rollout)
 
 
-async def run_again(app: Trainable, graph: Graph, task: Task, log: ReplayLog, *, seconds: float) -> Rollout:
+async def run_again(app: Trainable, graph: Made, task: Task, log: ReplayLog, *, seconds: float) -> Rollout:
     """Run `task` with the responses of a read-only `log` alone."""
     again = await run_recorded(app, graph, task, lambda: no_policy, log, seconds=seconds, tries=1)
     status = RolloutStatus(log.end["status"]) if log.end else again.status

@@ -23,12 +23,11 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model
-from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.tracing.setup import tracing_from_environment
 from agentflow.rl.apps.loading import load_app
-from agentflow.rl.apps.trainable import Trainable
+from agentflow.rl.apps.trainable import Made, Trainable
 from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply, digest
 from agentflow.rl.policy.chat_format import ChatFormat
@@ -41,7 +40,7 @@ from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, run_recorded
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.trainer.teacher import Teacher
 
-_graphs: dict[str, tuple[Trainable, Graph]] = {}
+_graphs: dict[str, tuple[Trainable, Made]] = {}
 """Loaded apps of this process by name; cached because verl creates a new agent loop for every rollout."""
 
 

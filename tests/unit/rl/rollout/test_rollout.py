@@ -11,7 +11,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task
@@ -21,7 +20,7 @@ from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import Policy
 from agentflow.rl.rollout.replay_log import Entry, ReplayLog
-from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace, run, run_recorded
+from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace, run_recorded
 from agentflow.tools import python_coder as tool_module
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.run import run_tool
@@ -168,14 +167,6 @@ async def test_figures_out_of_range_and_lists_of_another_length_are_refused_with
 async def test_a_number_of_any_library_is_a_reward(good: Any, awaited: bool) -> None:
     trajectory = await rollout(app(reward=rewarding(good, awaited)))
     assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, float(good))
-
-
-async def test_a_graph_with_a_checkpointer_has_a_thread_for_each_rollout() -> None:
-    saver, trained = InMemorySaver(), app()
-    graph = trained.built().builder.compile(checkpointer=saver)  # type: ignore[attr-defined]
-    ended = await asyncio.gather(*(run(trained, graph, TASK, Server(), id=id, seconds=LAST_RESORT) for id in "ab"))
-    assert [(one.status, len(one.calls)) for one in ended] == [(RolloutStatus.OK, 1)] * 2
-    assert {saved.config["configurable"]["thread_id"] for saved in saver.list(None)} == {"a", "b"}
 
 
 # Where a node calls the policy from

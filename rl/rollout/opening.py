@@ -1,0 +1,68 @@
+"""The graph of one rollout: nothing that one rollout writes is there in the next.
+
+A store, a saver or a cache that a graph was compiled with would carry the memory of one task into the prompts of
+another, and answer calls that are to be sampled. So each rollout runs a copy, with an empty store, an empty saver where
+there was one, and no cache. A graph that is made by an async function or context manager, as those with MCP tools are,
+is made for each rollout.
+"""
+
+import copy
+import inspect
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from langchain_core.runnables import Runnable
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.pregel import Pregel
+from langgraph.store.memory import InMemoryStore
+
+from agentflow.rl.apps.trainable import AppError, Made, compiled
+
+
+@asynccontextmanager
+async def opened(made: Made, *, resumes: bool = False) -> AsyncIterator[Any]:
+    """Yield the graph of a rollout, which can be resumed after an interrupt if `resumes`. Raises AppError."""
+    async with AsyncExitStack() as stack:
+        found: Any = made if isinstance(made, Runnable) else made()
+        if hasattr(found, "__aenter__"):
+            found = await stack.enter_async_context(found)
+        elif inspect.isawaitable(found):
+            found = await found
+        found = compiled(found)
+        yield _isolated(found, resumes) if isinstance(found, Pregel) else found
+
+
+def _isolated(graph: Any, resumes: bool) -> Any:
+    if cached := [name for name, inner in graph.get_subgraphs(recurse=True) if inner.cache]:
+        raise AppError(f"the subgraph {cached[0]} has a cache, which answers what is to be sampled; compile it without")
+    found = copy.copy(graph)
+    found.store, found.cache = InMemoryStore(index=getattr(graph.store, "index_config", None)), None
+    found.checkpointer = InMemorySaver() if graph.checkpointer or resumes else None
+    return found
+
+
+def context_of(graph: Any, given: Any) -> Any:
+    """Return the context of a run: what is given, or the defaults of the graph's schema. Raises AppError."""
+    schema = getattr(graph, "context_schema", None)
+    if given is not None or schema is None:
+        return given
+    try:
+        return schema()
+    except (TypeError, ValueError) as error:
+        needed = ", ".join(getattr(schema, "__annotations__", ()))
+        raise AppError(
+            f"the graph wants a context ({needed}); give it with --context, or in a column `context` of the tasks",
+            code="no_context",
+        ) from error
+
+
+def check_inputs(graph: Any, given: Any) -> None:
+    """Raise AppError if the graph would drop all of its input, which LangGraph does in silence."""
+    builder = getattr(graph, "builder", None)
+    fields = builder.schemas[builder.input_schema] if builder else ()
+    if fields and isinstance(given, Mapping) and given and not given.keys() & fields:
+        raise AppError(
+            f"the graph's input has {', '.join(fields)}, and the task gives {', '.join(given)}; give the task `inputs`",
+            code="wrong_inputs",
+        )
