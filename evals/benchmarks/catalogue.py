@@ -104,7 +104,7 @@ _GENERATED = (
         judging=Judging.NEVER,
         read=puzzle,
         generate=puzzles,
-        subsets=(ALL, "tot-hard", OFFICIAL),
+        subsets=(ALL, "tot-hard", "tot-rest", OFFICIAL),
         pages=("github.com/princeton-nlp/tree-of-thought-llm", _REFERENCE),
     ),
     Benchmark(

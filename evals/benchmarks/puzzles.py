@@ -25,9 +25,11 @@ Numbers = tuple[int, ...]
 
 
 def puzzles(subset: str) -> list[Task]:
-    """Return the puzzles of a subset: all, tot-hard or official."""
-    if subset == "tot-hard":
-        ranks = {ranked: rank for rank, ranked in enumerate(listed("game24", subset))}
+    """Return the puzzles of a subset: all, tot-hard, tot-rest (all others) or official."""
+    if subset in ("tot-hard", "tot-rest"):
+        ranks = {ranked: rank for rank, ranked in enumerate(listed("game24", "tot-hard"))}
+        if subset == "tot-rest":
+            return [one for one in _all() if _key(one) not in ranks]
         hard = [one for one in _all() if _key(one) in ranks]
         return sorted(hard, key=lambda one: ranks[_key(one)])
     return list(_all()[:OFFICIAL] if subset == "official" else _all())

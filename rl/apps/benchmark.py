@@ -7,6 +7,7 @@ of its content.
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,14 @@ from agentflow.rl.apps.agent import GivenNodes, share_of
 from agentflow.rl.apps.planner import trainable
 from agentflow.rl.apps.trainable import AppError, Split, Trainable
 
-_SPLIT = "agentflow_split"
-"""Key in a task's data that holds its split."""
+_BENCHMARK = "agentflow_benchmark"
+"""Key in a task's data that holds the name of the benchmark that rewards it."""
 
 
 def benchmark(
-    name: str,
+    name: str | Sequence[str],
     frozen: str,
-    test: str = "",
+    test: str | Sequence[str] = "",
     judge: str = "",
     subset: str = "",
     file: str = "",
@@ -40,17 +41,18 @@ def benchmark(
     corpus: str = "auto",
     search_engine: str = "auto",
     search_cache: str = "off",
+    undecided: float | None = None,
 ) -> Trainable:
     """Build the trainable app of an agent on a benchmark.
 
     Args:
         name: Benchmark, as in `agentflow data list`; a file with the columns question and answer, or question and
-            result; or `module:attribute`.
+            result; or `module:attribute`. The tasks of several take turns, so that their first ones are equally many.
         frozen: Model of the modules that are not trained.
         test: Benchmark of the test questions, named like `name`; by default, one in five questions of `name`.
         judge: Judge model for answers that the benchmark's rule cannot decide; without one, those rollouts are not
             trained on.
-        subset: Subset of the benchmark.
+        subset: Subset of the benchmark; of several, of those that have it.
         file: File of questions in the benchmark's format, used instead of its own questions.
         tools: Tools that the planner may choose from.
         max_turns: Maximum number of planner turns in a rollout.
@@ -61,35 +63,43 @@ def benchmark(
             the address of a retrieval server.
         search_engine: Search engine of google_search.
         search_cache: Whether search tools cache their results, and where.
+        undecided: Reward of an answer that neither the rule nor a judge decides; None: the rollout is not trained on.
     """
-    named, load = {"train": name, "test": test or name}, cache(_load)
-    for spec in {name, test} - {""}:
+    names, load = [name] if isinstance(name, str) else list(name), cache(_load)
+    tested = [test] if isinstance(test, str) and test else list(test)
+    named = {"train": names, "test": tested or names}
+    for spec in {*names, *tested}:
         if not is_file(spec):
             load(spec)
     decides = Judge(judge) if judge else None
 
     @cache
-    def all_tasks(split: Split) -> list[Task]:
-        own = named[split] == name
+    def tasks_of(spec: str, split: Split) -> list[Task]:
+        own = named[split] == names
         try:
-            every = load(named[split]).tasks(subset if own else "", Path(file) if file and own else None)
+            known = load(spec)
+            chosen = subset if own and (len(names) == 1 or subset in known.subsets) else ""
+            every = known.tasks(chosen, Path(file) if file and own else None)
         except BenchmarkError as error:
             raise AppError(str(error), code=error.code) from error
-        return every if test else share_of(every, split)
+        each = every if tested else share_of(every, split)
+        return [task.model_copy(update={"data": {**task.data, _BENCHMARK: spec}}) for task in each]
 
     def tasks(split: Split, number: int) -> list[Task]:
-        return [task.model_copy(update={"data": {**task.data, _SPLIT: split}}) for task in all_tasks(split)[:number]]
+        turns = zip_longest(*(tasks_of(spec, split) for spec in named[split]))
+        return [task for turn in turns for task in turn if task][:number]
 
     async def reward(task: Task, state: Any) -> float | None:
-        spec = named[task.data[_SPLIT]]
+        spec = task.data[_BENCHMARK]
         # A task from a file holds all that its scorer needs, so that workers need not read the file.
         scorer = benchmark_of(spec, [task.data]) if is_file(spec) else load(spec)
-        return await scorer.reward(task, str(state["answer"]), decides)
+        found = await scorer.reward(task, str(state["answer"]), decides)
+        return undecided if found is None else found
 
     search = {"search_engine": search_engine, "search_cache": search_cache}
-    search["corpus"] = load(name).corpus if corpus == "auto" and not is_file(name) else corpus
+    search["corpus"] = load(names[0]).corpus if corpus == "auto" and not is_file(names[0]) else corpus
     settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), **search}
-    return trainable(name, agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+    return trainable(", ".join(names), agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 
 def _load(spec: str) -> Benchmark:

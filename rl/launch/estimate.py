@@ -1,7 +1,8 @@
 """Memory, tokens, disk and calls of the judge of a training, counted from its configuration.
 
 `agentflow train --preset NAME --estimate` counts the least memory of its GPUs: weights, gradients and Adam's moments of
-FSDP in single precision, and vLLM's share. Activations are not part of it, and no time is: no GPU was measured.
+FSDP in single precision, and vLLM's share. Activations are not part of it, and no time is: no GPU was measured. On a
+CPU, it counts the memory of both together, since vLLM does not sleep there.
 """
 
 import json
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from agentflow.rl.launch.engine_config import environment
 from agentflow.rl.presets.files import presets, settings_of
 from agentflow.rl.settings import SettingsError
 
@@ -54,6 +56,7 @@ class Shape:
 
 
 SHAPES = {
+    "Qwen/Qwen2.5-Coder-0.5B-Instruct": Shape(896, 24, 14, 2, 64, 4864, 151936, tied=True),
     "Qwen/Qwen2.5-3B-Instruct": Shape(2048, 36, 16, 2, 128, 11008, 151936, tied=True),
     "Qwen/Qwen2.5-7B-Instruct": Shape(3584, 28, 28, 4, 128, 18944, 152064, tied=False),
     "Qwen/Qwen3-4B": Shape(2560, 36, 32, 8, 128, 9728, 151936, tied=True),
@@ -69,7 +72,7 @@ def shape_of(start: str) -> Shape:
             return SHAPES[start]
         known = ", ".join(name for name in presets() if settings_of(name)["start"] in SHAPES)
         raise SettingsError(
-            f"--estimate is for presets of GPUs ({known}), or for the model of a folder, start=FOLDER; "
+            f"--estimate is for the presets {known}, or for the model of a folder, start=FOLDER; "
             f"the sizes of {start} are not known",
             code="unknown_model",
         )
@@ -115,34 +118,39 @@ def estimate(config: DictConfig) -> Estimate:
     size, rank = shape.parameters, verl.model.lora_rank
     trained = shape.adapter(rank) if rank else size
     weights, moments = 4 * (size + (trained if rank else 0)) / gpus, 8 * trained / gpus
-    engine = verl.rollout.gpu_memory_utilization * GPU_MEMORY
+    cpu, width = config.trainer.device == "cpu", 4 if verl.rollout.dtype == "float32" else 2
+    room = float(environment(config).get("VLLM_CPU_KVCACHE_SPACE", 0)) * 2**30
+    engine = width * size + room if cpu else verl.rollout.gpu_memory_utilization * GPU_MEMORY
     memory = {
         "weights, single precision": weights,
         "Adam's moments": moments,
         "gradients": 4 * trained / gpus,
-        UPDATING: weights + moments + 4 * trained / gpus,
+        UPDATING: weights + moments + 4 * trained / gpus + (engine if cpu else 0),
         "vLLM's weights and KV cache": engine,
         ROLLING: weights + moments + engine,
     }
-    kv_tokens = int(gpus * (engine - 2 * size - RESERVE) / shape.cache)
+    kv_tokens = int(room / (shape.cache * width / 2) if cpu else gpus * (engine - 2 * size - RESERVE) / shape.cache)
     best = 4.0 * (size + trained if rank else size)
     number = config.questions * config.rollouts
-    packed = number * (PROMPT + TURNS * REPLY + (TURNS - 1) * ADDED)
+    prompts = config.questions if cpu else number
+    packed = prompts * PROMPT + number * (TURNS * REPLY + (TURNS - 1) * ADDED)
     unpacked = number * (TURNS * (PROMPT + REPLY) + (REPLY + ADDED) * TURNS * (TURNS - 1) // 2)
-    tokens = packed if config.flow.pack_turns else unpacked
+    tokens = packed if config.flow.pack_turns or cpu else unpacked
+    shared = "a first prompt once" if cpu else f"{unpacked / tokens:.1f} times as many without packing"
     validations = 1 + config.steps // max(config.validate_every, 1)
     judged = number * config.steps + config.test_tasks * config.validation_rollouts * validations
     lines = [
-        f"{config.start}: {size / GB:.1f} billion parameters on {gpus} x 80 GB; not measured",
-        "memory of a GPU, without activations",
+        f"{config.start}: {size / GB:.1f} billion parameters on {'a CPU' if cpu else f'{gpus} x 80 GB'}; not measured",
+        f"memory of {'all processes' if cpu else 'a GPU'}, without activations",
         *(f"  {name:<32}{value / GB:6.1f} GB" for name, value in memory.items()),
-        f"  {'KV cache of all GPUs':<32}{kv_tokens / 1e6:6.2f} million tokens",
+        f"  {'KV cache' if cpu else 'KV cache of all GPUs':<32}{kv_tokens / 1e6:6.2f} million tokens",
         f"a step of {config.questions} x {config.rollouts} rollouts, {TURNS} turns each of {REPLY:,} tokens, "
         f"first prompt {PROMPT:,}, {ADDED:,} between turns",
-        f"  {'computed tokens':<32}{tokens / 1e6:6.2f} million ({unpacked / tokens:.1f} times as many without packing)",
+        f"  {'computed tokens':<32}{tokens / 1e6:6.2f} million ({shared})",
         f"  {'sampled tokens':<32}{number * TURNS * REPLY / 1e6:6.2f} million",
         f"a checkpoint {(best + 8 * trained) / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept; "
         f"the weights of the best step {best / GB:.0f} GB",
-        f"calls of the judge: at most {judged:,} in {config.steps:,} steps",
     ]
+    if config.options.get("judge"):
+        lines.append(f"calls of the judge: at most {judged:,} in {config.steps:,} steps")
     return Estimate(gpus, memory, kv_tokens, best + 8 * trained, lines)

@@ -6,11 +6,13 @@ from typing import Any
 import yaml
 
 PRESETS = Path(__file__).parent
+SHARED = ("base", "cpu")
+"""Files of settings that presets have in common."""
 
 
 def presets() -> list[str]:
     """Return the names of the presets."""
-    return sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem != "base")
+    return sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem not in SHARED)
 
 
 def unknown_preset(name: str) -> str:
@@ -27,7 +29,7 @@ def settings_of(name: str) -> dict[str, Any]:
     """Return what the files of a preset set, and those that it extends."""
     own = yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
     found: dict[str, Any] = {}
-    for base in own.pop("defaults"):
+    for base in own.pop("defaults", []):
         if (PRESETS / f"{base}.yaml").exists():  # the others are verl's
             found = _merged(found, settings_of(base))
     return _merged(found, own)

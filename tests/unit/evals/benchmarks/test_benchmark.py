@@ -123,7 +123,7 @@ def test_what_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with fails(BenchmarkError, "not_downloaded", "agentflow data get bamboogle"):
         benchmark("bamboogle").tasks()
-    with fails(BenchmarkError, "unknown_subset", "hard", "tot-hard, official"):
+    with fails(BenchmarkError, "unknown_subset", "hard", "tot-hard, tot-rest, official"):
         benchmark("game24").tasks("hard")
     with fails(BenchmarkError, "unknown_benchmark", "none", *BENCHMARKS):
         benchmark("none")

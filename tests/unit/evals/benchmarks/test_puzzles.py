@@ -26,11 +26,14 @@ def test_all_1362_puzzles_are_solved_by_their_own_gold_answer() -> None:
 
 
 def test_the_slices() -> None:
-    official, hard = (
-        [one.data["numbers"] for one in benchmark("game24").tasks(slice)] for slice in ("official", "tot-hard")
+    official, hard, rest = (
+        [one.data["numbers"] for one in benchmark("game24").tasks(slice)]
+        for slice in ("official", "tot-hard", "tot-rest")
     )
     assert (len(official), official[0], official[-1]) == (100, [1, 1, 1, 8], [1, 2, 7, 10])
     assert (len(hard), hard[0]) == (100, [4, 5, 6, 10])
+    assert len(rest) == 1262
+    assert not [one for one in rest if one in hard]
 
 
 @pytest.mark.parametrize(("numbers", "target"), [((2, 3), 24), ((1, 1, 1), 7), ((5, 5, 5, 5), 1000)])

@@ -60,3 +60,16 @@ async def test_a_file_is_read_for_tasks_and_not_for_rewards(tmp_path: Path) -> N
     assert (task.family, task.gold) == ("nq", "Istanbul")
     path.unlink()
     assert await app.reward(task, {"answer": "Stamboul"}) == 1.0
+
+
+async def test_tasks_of_several_take_turns_and_each_is_rewarded_by_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps({"question": f"Where {n}?", "answer": "Istanbul"}) + "\n" for n in range(3)))
+    app = benchmark([str(path), "game24"], frozen="atlas-oracle", test=str(path), subset="tot-rest", undecided=0.25)
+    tasks = app.tasks("train", 8)
+    assert [task.family == "game of 24" for task in tasks] == [False, True] * 3 + [True] * 2
+    assert len(app.tasks("train", 2000)) == 3 + 1262
+    answers = ("Istanbul", "Constantinople", tasks[1].gold)
+    given = zip((tasks[0], tasks[0], tasks[1]), answers, strict=True)
+    assert [await app.reward(task, {"answer": answer}) for task, answer in given] == [1, 0.25, 1]  # type: ignore[misc]
+    assert [task.question for task in app.tasks("test", 2)] == ["Where 0?", "Where 1?"]

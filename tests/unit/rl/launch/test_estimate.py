@@ -15,10 +15,12 @@ from agentflow.rl.settings import SettingsError, compose_settings
 from tests.failing import fails
 from tests.pages import ROOT
 
-GPU = [preset for preset in presets() if preset.startswith("qwen")]
+GPU = [preset for preset in presets() if preset.startswith("qwen") and not preset.endswith("-cpu")]
+CPU, QWEN = "qwen2.5-0.5b-cpu", "Qwen/Qwen2.5-Coder-0.5B-Instruct"
+DTYPES = {"float32": 4, "bfloat16": 2}
 
 
-@pytest.mark.parametrize(("name", "billions"), list(zip(SHAPES, (3.09, 7.62, 4.02, 8.19), strict=True)))
+@pytest.mark.parametrize(("name", "billions"), list(zip(SHAPES, (0.49, 3.09, 7.62, 4.02, 8.19), strict=True)))
 def test_models_have_the_parameters_that_their_cards_give(name: str, billions: float) -> None:
     assert SHAPES[name].parameters / 1e9 == pytest.approx(billions, abs=0.01)
 
@@ -65,3 +67,14 @@ def test_the_page_has_the_figures_of_every_preset(preset: str) -> None:
     found = estimate(compose_settings(preset, []))
     sizes = [f"{bytes / 1e9:.0f} GB" for bytes in (found.memory[UPDATING], found.memory[ROLLING], found.checkpoint)]
     assert row == [str(found.gpus), *sizes[:2], f"{sizes[2]} |"]
+
+
+def test_on_a_cpu_the_engine_keeps_its_memory_during_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "2")
+    found = {dtype: estimate(compose_settings(CPU, [f"by_device.cpu.dtype={dtype}"])) for dtype in DTYPES}
+    for dtype, width in DTYPES.items():
+        engine = found[dtype].memory["vLLM's weights and KV cache"]
+        assert engine == width * SHAPES[QWEN].parameters + 2 * 2**30
+        assert found[dtype].kv_tokens == 2 * 2**30 // (SHAPES[QWEN].cache * width // 2)
+        assert found[dtype].memory[UPDATING] > found[dtype].memory[ROLLING] > engine
+    assert not any("GPU" in line or "80 GB" in line or "judge" in line for line in found["float32"].lines)
