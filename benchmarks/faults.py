@@ -146,7 +146,7 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
 
         async with free:
             rollout = await run_recorded(trainable, graph, task, faulty, replay_log, seconds=SECONDS, tries=2)
-            counted = counts(rollout, mask_cut_off=False)
+            counted = counts(rollout, mask_cut_off=False, count_as_zero=())
             rows = pack(rollout.calls, limit=1600) if counted else []
             digests = [facts_of(row, rollout, name, counted=counted)["digest"] for row in rows]
             line = {"name": name, "fault": fault, "status": rollout.status, "rows": digests}

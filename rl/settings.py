@@ -50,6 +50,7 @@ class FlowSettings(BaseModel):
     updates: int | None = Field(ge=1)
     skip_settled_groups: bool
     mask_cut_off: bool
+    count_as_zero: list[Literal["policy", "tool", "agent", "limit"]] = []
     pack_turns: bool
     poll_seconds: float = Field(gt=0)
 

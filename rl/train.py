@@ -83,6 +83,7 @@ def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
         "tries": settings.rollout_tries,
         "keep_replay_logs": settings.replay_logs,
         "mask_cut_off": settings.flow.mask_cut_off,
+        "count_as_zero": settings.flow.count_as_zero,
         "pack_turns": settings.flow.pack_turns,
         "tool_parser": settings.tool_parser,
         "seed_requests": settings.seed_requests,

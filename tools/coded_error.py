@@ -2,10 +2,11 @@
 
 from typing import ClassVar, Literal
 
-Cause = Literal["policy", "infrastructure", "limit", "person", "agent"]
+Cause = Literal["policy", "tool", "infrastructure", "limit", "person", "agent"]
 """Who or what ends a run early.
 
-- policy: what the trained model wrote, such as a conversation that outgrows its context.
+- policy: what the trained model wrote, such as a call that a tool refuses, or a conversation that outgrows its context.
+- tool: a tool fails at a call that it does not refuse.
 - infrastructure: a model, a judge or the sandbox does not do its work.
 - limit: the run has taken its time, its tokens or its dollars.
 - person: the run waits for somebody, and nobody is there.

@@ -1,7 +1,7 @@
 """`agentflow try`: a few rollouts of an app, as training would use them."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,7 +66,9 @@ def try_app(
             progress.add()
 
         seconds = settings.rollout_seconds
-        playing = play(trained, graph, asked, policy, rollouts=rollouts, seconds=seconds, on_rollout=show)
+        zero = settings.flow.count_as_zero
+        limits: Any = {"rollouts": rollouts, "seconds": seconds, "count_as_zero": zero}
+        playing = play(trained, graph, asked, policy, **limits, on_rollout=show)
         try:
             preview = asyncio.run(playing)
         except AppError as error:

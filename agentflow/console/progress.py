@@ -146,19 +146,20 @@ class ReplayView(Bar):
 
 def train_text(line: "Line") -> str:
     """Format a training step's metrics in one line."""
-    failed = line["rollouts"] - line["status/ok"]
+    finished, left_out = line.get("reward_finished", line["reward"]), line.get("left_out")
+    both = f" ({finished:.3f} of the finished)" if finished != line["reward"] else ""
     return (
-        f"reward {line['reward']:.3f}  turns {line['turns']:.2f}  tool errors {percent(line['tool_error_rate'])}  "
-        f"{_signal_text(line)}{_loss_text(line)}  "
+        f"reward {line['reward']:.3f}{both}  turns {line['turns']:.2f}  "
+        f"tool errors {percent(line['tool_error_rate'])}  {_signal_text(line)}{_loss_text(line)}  "
         f"{line['tokens_per_second']:.0f} tok/s  {line['seconds/step']:.1f} s"
-        f"{f'  left out {failed:.0f}' if failed else ''}"
+        f"{f'  left out {percent(left_out)}' if left_out else ''}{_lost_text(line)}"
     )
 
 
 def _lost_text(line: "Line") -> str:
-    """Format the rollouts of a validation that did not end by themselves; they count as wrong."""
+    """Format the rollouts that did not end by themselves, by their outcome; in a validation they count as wrong."""
     lost = {name.removeprefix("status/"): number for name, number in line.items() if name.startswith("status/")}
-    return "".join(f", {number} {status}" for status, number in lost.items() if number and status != "ok")
+    return "".join(f", {number:.0f} {status}" for status, number in lost.items() if number and status != "ok")
 
 
 def _signal_text(line: "Line") -> str:

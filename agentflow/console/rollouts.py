@@ -38,9 +38,14 @@ def print_preview(out: Console, preview: "Preview") -> None:
         tokens = (f"{use.prompt_tokens:,}", f"{use.sampled_tokens:,}") if use.learns else ("", "")
         table.add_row(one_line(path), "yes" if use.learns else "no", f"{use.calls:,}", *tokens)
     out.print(table)
-    rewards = [one.reward for one in preview.rollouts if one.status == "ok"]
+    rewards, finished = ([one.reward for one in some] for some in (preview.counted, preview.finished))
     average = f", average reward {sum(rewards) / len(rewards):.2f}" if rewards else ""
-    out.print(f"rollouts: {', '.join(f'{number} {status}' for status, number in preview.statuses.items())}{average}")
+    if finished and len(finished) < len(rewards):
+        average += f" ({sum(finished) / len(finished):.2f} of those that finished)"
+    lost = 1 - len(rewards) / max(len(preview.rollouts), 1)
+    left_out = f", {lost:.0%} left out" if lost else ""
+    statuses = ", ".join(f"{number} {status}" for status, number in preview.statuses.items())
+    out.print(f"rollouts: {statuses}{average}{left_out}")
     varied, several = preview.groups_with_signal
     if several:
         out.print(f"signal: {varied} of {counted(several, 'task')} with different rewards")

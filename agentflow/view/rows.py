@@ -74,7 +74,7 @@ def of_rollout(line: bytes, place: Place) -> Row:
         ("correct" if record.reward > 0 else "incorrect") if rewarded else _unrewarded(record.outcome),
         **{**trace_cells(record), "tokens": sampled + sum(call.prompt_tokens for call in record.calls)},
         step=record.step,
-        reward=record.reward if rewarded else None,
+        reward=record.reward if rewarded or advantages else None,
         calls=len(record.calls),
         status=str(record.outcome),
         sampled=sampled,

@@ -24,6 +24,10 @@ REMEDIES = {
 }
 """The sentence about each reply that cannot be read."""
 
+UNREADABLE = "unreadable"
+"""Key of a reply's metadata that is set where a tool call of the policy could not be parsed, names no tool that was
+offered, or is missing."""
+
 MUTE = ("thought", "cut_off")
 """Replies in place of which an enforced form may be had."""
 

@@ -26,6 +26,7 @@ from langgraph.types import Command, Interrupt
 from pydantic import BaseModel
 
 from agentflow.graph.run.cost import UNLIMITED, Budget
+from agentflow.graph.run.failure import Blame
 from agentflow.graph.run.meter import Meter
 from agentflow.graph.run.recorder import Recorder
 from agentflow.graph.run.run_events import Event, OnEvent, Restated, Started, Writing
@@ -98,7 +99,8 @@ async def run(
     """
     redact_langchain_tracing()
     start, meter, recorder, observer = time.perf_counter(), Meter(), Recorder(texts=texts), observer or Observer()
-    observer.sinks = (*observer.sinks, meter, recorder)
+    blame = Blame()
+    observer.sinks = (blame, *observer.sinks, meter, recorder)
     progress, failure = _Progress(graph, task, saved, meter), None
 
     async def emit(events: Iterable[Event]) -> None:
@@ -146,7 +148,7 @@ async def run(
     trace = progress.trace(failed=failure is not None)
     measured = {"usage": meter.usage(), "finish_reasons": meter.finish_reasons(None), "calls_made": recorder.calls()}
     trace = trace.model_copy(update={**measured, "seconds": round(time.perf_counter() - start, 3)})
-    return trace.failed_by(failure) if failure else trace.ended_in(progress.state)
+    return trace.failed_by(failure, blame.cause_of(failure)) if failure else trace.ended_in(progress.state)
 
 
 def asking(question: str, attachments: Sequence[Mapping[str, Any]] = (), earlier: Sequence[BaseMessage] = ()) -> Any:

@@ -171,9 +171,9 @@ class Trace(BaseModel):
         ended._state = state
         return ended
 
-    def failed_by(self, error: Exception) -> Self:
-        """This trace as a failure by `error`."""
-        said = {"status": "failed", "error": sentence_of(error), "cause": cause_of(error)}
+    def failed_by(self, error: Exception, cause: Cause | None = None) -> Self:
+        """This trace as a failure by `error`; its cause is by default what the error alone tells."""
+        said = {"status": "failed", "error": sentence_of(error), "cause": cause or cause_of(error)}
         failed = self.model_copy(update=said)
         failed._failure, failed._state = error, None
         return failed

@@ -32,7 +32,6 @@ from agentflow.rl.launch.local_policy import LocalPolicy, folder_of
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
 from agentflow.rl.micro.chat_model import SEED, SHIPPED
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.template import TemplateError, load_tokenizer
 from agentflow.rl.run.export import TOKENIZER
 from agentflow.rl.settings import SettingsError, TrainingSettings
@@ -326,12 +325,14 @@ def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], No
     except AppError as error:
         raise SettingsError(str(error)) from error
     tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
+    zero = settings.flow.count_as_zero
+    playing = play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds, count_as_zero=zero)
     try:
-        preview = asyncio.run(play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
+        preview = asyncio.run(playing)
     except AppError as error:
         raise SettingsError(str(error)) from error
     found = "; ".join(obstacles(preview, app.nodes))
-    if RolloutStatus.OK not in preview.statuses:
+    if not preview.counted:
         raise SettingsError(f"nothing can be learnt: {found} (preview=0 starts without a preview)")
     for remark in (found, *notes(preview)):
         if remark:

@@ -8,7 +8,7 @@ that never call it, an endpoint that is down, or a reward that raises or is not 
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import Any
@@ -21,8 +21,8 @@ from agentflow.rl.policy.chat import ChatError, ChatRequest, Generate, TokenRepl
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.node_paths import Nodes, learns
 from agentflow.rl.rollout.packing import Reason, TrainingSample, pack
-from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run
-from agentflow.tools.coded_error import CodedError
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, rewarded, run
+from agentflow.tools.coded_error import Cause, CodedError
 
 
 @dataclass
@@ -41,6 +41,8 @@ class Preview:
     """Rollouts as training would use them."""
 
     rollouts: list[Rollout] = field(default_factory=list)
+    count_as_zero: Collection[Cause] = ()
+    """Causes of failures that count as a reward of 0."""
 
     @property
     def nodes(self) -> dict[str, NodeUse]:
@@ -63,10 +65,20 @@ class Preview:
         return Counter(rollout.status for rollout in self.rollouts)
 
     @property
+    def counted(self) -> list[Rollout]:
+        """The rollouts that have a reward."""
+        return [one for one in self.rollouts if rewarded(one.status, self.count_as_zero)]
+
+    @property
+    def finished(self) -> list[Rollout]:
+        """Those of them that ended by themselves."""
+        return [one for one in self.rollouts if one.status == RolloutStatus.OK]
+
+    @property
     def rows(self) -> list[TrainingSample]:
-        """Training rows of all rollouts, packed without a limit."""
+        """Training rows of the rollouts that have a reward, packed without a limit."""
         longest = self.unpacked_tokens
-        return [row for one in self.rollouts for row in pack(one.calls, limit=longest)]
+        return [row for one in self.counted for row in pack(one.calls, limit=longest)]
 
     @property
     def forward_tokens(self) -> int:
@@ -76,7 +88,7 @@ class Preview:
     @property
     def unpacked_tokens(self) -> int:
         """Tokens that it would compute if every call were a row."""
-        return sum(len(call.prompt_ids) + len(call.response_ids) for one in self.rollouts for call in one.calls)
+        return sum(len(call.prompt_ids) + len(call.response_ids) for one in self.counted for call in one.calls)
 
     @property
     def breaks(self) -> dict[Reason, tuple[int, int]]:
@@ -100,8 +112,7 @@ class Preview:
                     turn_rewards=one.turn_rewards,
                     faults=one.faults,
                 )
-                for one in self.rollouts
-                if one.status == RolloutStatus.OK
+                for one in self.counted
             ]
         )
 
@@ -114,13 +125,14 @@ async def play(
     *,
     rollouts: int,
     seconds: float,
+    count_as_zero: Collection[Cause] = (),
     on_rollout: Callable[[Rollout], None] = lambda rollout: None,
 ) -> Preview:
     """Play so many rollouts of each task, one after another; `on_rollout` gets each that has ended.
 
     Raises AppError if the app cannot play a task as it is given.
     """
-    named, preview = naming_errors(app), Preview()
+    named, preview = naming_errors(app), Preview(count_as_zero=count_as_zero)
     for task in tasks:
         for number in range(rollouts):
             found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
@@ -137,7 +149,7 @@ def obstacles(preview: Preview, nodes: Nodes) -> list[str]:
         paths = ", ".join(f"'{path}'" for path in preview.nodes)
         named = ", ".join(f"'{node}'" for node in nodes)
         return [f"no model call in {named} was seen; model calls are in {paths}, which --nodes can name"]
-    counted = [one for one in preview.rollouts if one.status == RolloutStatus.OK]
+    counted = preview.counted
     if not counted:
         errors = Counter(one.trace.error or "its reward is None" for one in preview.rollouts)
         return [f"no rollout can be trained on: {error} ({number} of them)" for error, number in errors.items()]
@@ -219,6 +231,8 @@ def _problem(app: Trainable, ended: Rollout, asked: int) -> str:
         RolloutStatus.OK,
         RolloutStatus.UNDECIDED,
         RolloutStatus.TOO_LONG,
+        RolloutStatus.POLICY_FAILED,
+        RolloutStatus.TOOL_FAILED,
         RolloutStatus.CRASHED,
         RolloutStatus.TIMED_OUT,
     ):

@@ -18,16 +18,13 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentflow.graph.context import Sampling
+from agentflow.graph.models.reply import UNREADABLE
 from agentflow.nodes.reply_parsing import unfence
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.json_codec import object_from_json, to_json
 
 IDS = ("prompt_token_ids", "token_ids", "logprobs")
 """Keys of a reply's metadata that hold its tokens: a list each."""
-
-UNREADABLE = "unreadable"
-"""Key of a reply's metadata that is set where its tool call could not be parsed, or one that was asked for is missing.
-"""
 
 ROLES = {"system": "system", "human": "user", "ai": "assistant", "tool": "tool"}
 """Roles of chat templates by the type of a LangChain message."""
@@ -92,7 +89,7 @@ class TokenReply:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str = ""
     unreadable: bool = False
-    """True if a tool call could not be parsed, or one that was asked for is missing."""
+    """True if a tool call could not be parsed, names no tool that was offered, or is missing."""
 
 
 class Generate(Protocol):

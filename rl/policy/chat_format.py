@@ -141,6 +141,8 @@ class ChatFormat:
         unreadable = request.tool_choice != "auto" and not any(
             request.tool_choice in ("required", call["name"]) for call in readable
         )
+        offered = {tool["function"]["name"] for tool in request.tools}
+        unreadable = unreadable or not offered.issuperset(call["name"] for call in readable)
         if found is None or len(readable) < len(parsed):
             content, readable, unreadable = text, [], True
         return TokenReply(

@@ -11,13 +11,14 @@ names that verl gives them. Two runs whose steps have equal digests have trained
 import hashlib
 import struct
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
 from agentflow.rl.rollout.packing import TrainingSample
-from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
+from agentflow.rl.rollout.rollout import Rollout, rewarded
+from agentflow.tools.coded_error import Cause
 
 Facts = dict[str, Any]
 """Data of a row for credit assignment, beside its tokens."""
@@ -37,10 +38,10 @@ DIGITS = 32
 """Hexadecimal digits of a digest. SHA-256 is the fastest hash on processors with instructions for it."""
 
 
-def counts(rollout: Rollout, *, mask_cut_off: bool) -> bool:
+def counts(rollout: Rollout, *, mask_cut_off: bool, count_as_zero: Collection[Cause]) -> bool:
     """Return whether a rollout is trained on."""
     cut_off = mask_cut_off and rollout.cut_off
-    return rollout.status == RolloutStatus.OK and not cut_off and bool(rollout.calls)
+    return rewarded(rollout.status, count_as_zero) and not cut_off and bool(rollout.calls)
 
 
 def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool) -> Facts:

@@ -13,8 +13,9 @@ from uuid import UUID
 
 from langchain_core.messages import AIMessage
 
+from agentflow.graph.models.reply import UNREADABLE
 from agentflow.graph.tracing.operation import Operation
-from agentflow.rl.policy.chat import IDS, UNREADABLE
+from agentflow.rl.policy.chat import IDS
 from agentflow.rl.policy.node_paths import Nodes, learns
 from agentflow.tools.coded_error import CodedError
 

@@ -1,14 +1,15 @@
 """One task through a trainable graph: what was sampled on the way, the reward, and how it ended.
 
-Whatever goes wrong is the rollout's status, never a reward: an endpoint that is down, a judge that cannot tell, a tool
-that hangs or a fault in the graph must not be learnt from as if the policy had been wrong.
+Whatever goes wrong is the rollout's status: an endpoint that is down, a judge that cannot tell, a tool that hangs or a
+fault in the graph must not be learnt from as if the policy had been wrong. What the policy itself broke is learnt from,
+with reward 0 (`flow.count_as_zero`).
 """
 
 import inspect
 import math
 import reprlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -29,7 +30,7 @@ from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Sink
 from agentflow.rl.apps.trainable import Made, Split, Trainable
 from agentflow.rl.policy.chat import Generate
-from agentflow.rl.policy.policy import no_policy, serving, stand_in
+from agentflow.rl.policy.policy import PromptTooLong, no_policy, serving, stand_in
 from agentflow.rl.rollout.calls import Call, TokenCollector
 from agentflow.rl.rollout.capture import redirect_openai
 from agentflow.rl.rollout.opening import check_inputs, context_of, opened
@@ -38,7 +39,7 @@ from agentflow.tools.coded_error import Cause, CodedError
 
 
 class RolloutStatus(StrEnum):
-    """How a rollout ended. Only OK has a reward."""
+    """How a rollout ended. Only OK has a reward of its own."""
 
     OK = "ok"
     UNDECIDED = "undecided"
@@ -49,9 +50,17 @@ class RolloutStatus(StrEnum):
     """A model, the judge's included, did not answer, or the sandbox failed."""
     TOO_LONG = "too_long"
     """The conversation outgrew what the policy may read."""
+    POLICY_FAILED = "policy_failed"
+    """The policy broke the graph: by a reply or a call that could not be used, or without an end."""
+    TOOL_FAILED = "tool_failed"
+    """A tool failed, at a call that it did not refuse."""
     TIMED_OUT = "timed_out"
     CRASHED = "crashed"
     """The graph or the reward raised something else, or called the policy where it cannot be answered."""
+
+
+ROUNDING = 1e-6
+"""How far from its bounds a reward may be: sums of single precision give 1.0000001."""
 
 
 class RewardError(CodedError, ValueError):
@@ -149,11 +158,26 @@ class RolloutTrace(Trace):
 
 
 STATUSES: dict[Cause, RolloutStatus] = {
-    "policy": RolloutStatus.TOO_LONG,
+    "policy": RolloutStatus.POLICY_FAILED,
+    "tool": RolloutStatus.TOOL_FAILED,
     "infrastructure": RolloutStatus.ENDPOINT_FAILED,
     "limit": RolloutStatus.TIMED_OUT,
 }
 """The status of a rollout that failed, by the cause; any other has crashed."""
+
+CAUSES: Mapping[RolloutStatus, Cause] = {
+    RolloutStatus.TOO_LONG: "policy",
+    RolloutStatus.POLICY_FAILED: "policy",
+    RolloutStatus.TOOL_FAILED: "tool",
+    RolloutStatus.CRASHED: "agent",
+    RolloutStatus.TIMED_OUT: "limit",
+}
+"""The causes of failures by status; the infrastructure's and the reward's are never learnt from."""
+
+
+def rewarded(status: str, count_as_zero: Collection[Cause]) -> bool:
+    """Return whether a rollout of that status has a reward: its own, or 0 for a failure by one of these causes."""
+    return status == RolloutStatus.OK or CAUSES.get(RolloutStatus(status)) in count_as_zero
 
 
 async def run(
@@ -247,7 +271,8 @@ def status_of(trace: Trace, reward: float | None) -> RolloutStatus:
     if isinstance(trace.failure, RewardError):
         return RolloutStatus.BAD_REWARD
     if trace.cause:
-        return STATUSES.get(trace.cause, RolloutStatus.CRASHED)
+        too_long = isinstance(trace.failure, PromptTooLong)
+        return RolloutStatus.TOO_LONG if too_long else STATUSES.get(trace.cause, RolloutStatus.CRASHED)
     return RolloutStatus.UNDECIDED if reward is None else RolloutStatus.OK
 
 
@@ -306,8 +331,7 @@ async def decided_reward(app: Trainable, task: Task, trace: Trace) -> float | No
 def _checked(reward: Any, task: Task) -> float | None:
     if reward is None:
         return None
-    found = _number(reward)
-    if not 0 <= found <= 1:
+    if math.isnan(found := _within(reward, 0.0, 1.0)):
         raise RewardError(f"the reward of task '{task.id}' is {reprlib.repr(reward)}, which is no number from 0 to 1")
     return found
 
@@ -315,9 +339,9 @@ def _checked(reward: Any, task: Task) -> float | None:
 def _turn_rewards(app: Trainable, task: Task, state: Any, calls: int) -> list[float]:
     """The reward of each call, or none. Raises RewardError; a turn may cost something, but not more than 1."""
     given = _per_call("turn_rewards", app.turn_rewards(task, state), task, calls)
-    rewards = [_number(reward) for reward in given]
+    rewards = [_within(reward, -1.0, 1.0) for reward in given]
     for turn, found in enumerate(rewards):
-        if not -1 <= found <= 1:
+        if math.isnan(found):
             wrong = f"the reward of turn {turn} of task '{task.id}' is {reprlib.repr(given[turn])}"
             raise RewardError(f"{wrong}, which is no number from -1 to 1")
     return rewards
@@ -328,6 +352,12 @@ def _per_call(name: str, values: Sequence[Any], task: Task, calls: int) -> list[
     if len(values) not in (0, calls):
         raise RewardError(f"{name} of task '{task.id}' has {len(values)} entries for {calls} calls that are trained on")
     return list(values)
+
+
+def _within(value: Any, least: float, most: float) -> float:
+    """A number in these bounds; one that rounding took out of them is clipped, and NaN stands for any other."""
+    found = _number(value)
+    return min(max(found, least), most) if least - ROUNDING <= found <= most + ROUNDING else math.nan
 
 
 def _number(value: Any) -> float:

@@ -33,6 +33,8 @@ MIN_ENTROPY_RATIO, MAX_ENTROPY_RATIO = 0.3, 5.0
 random."""
 MAX_LENGTH_RATIO = 1.3
 """Factor by which the replies have grown."""
+MAX_LEFT_OUT = 0.5
+"""Share of rollouts without a reward, beyond which the reward is that of a chosen few."""
 HACKING_MARGIN = 0.1
 """Rise of the reward, or fall of the held-out accuracy, that few tasks do not explain."""
 
@@ -54,6 +56,8 @@ class Cause(StrEnum):
     """The policy settles, so that the rollouts of a task no longer differ, or its replies become random."""
     LENGTH = "length"
     """The replies grow."""
+    LEFT_OUT = "rollouts left out"
+    """Most rollouts have no reward."""
     HACKING = "reward hacking"
     """The reward rises, and the held-out accuracy falls."""
 
@@ -159,6 +163,14 @@ def _length(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     return None
 
 
+def _left_out(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+    if (share := _lowest("left_out", steps)) <= MAX_LEFT_OUT:
+        return None
+    lost = {name.removeprefix("status/"): value for name, value in steps[-1].items() if name.startswith("status/")}
+    named = ", ".join(f"{value:.0f} {status}" for status, value in lost.items() if value and status != "ok")
+    return f"{share:.0%} of the rollouts are left out ({named}); the reward is that of the others"
+
+
 def _hacking(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     now, before = _lowest("reward", steps), _first("reward", steps)
     accuracy = _values("accuracy", tests)
@@ -178,6 +190,7 @@ RULES: Mapping[Cause, Rule] = {
     Cause.LEARNING_RATE: _learning_rate,
     Cause.HACKING: _hacking,
     Cause.TOOL: _tool,
+    Cause.LEFT_OUT: _left_out,
     Cause.ENTROPY: _entropy,
     Cause.LENGTH: _length,
 }
@@ -189,6 +202,7 @@ REMEDIES: Mapping[Cause, str] = {
     Cause.LEARNING_RATE: "lower lr",
     Cause.TEMPLATE: "read the replies in rollouts/, and check the chat template and the prompts",
     Cause.HACKING: "read the replies in rollouts/, and correct the reward",
+    Cause.LEFT_OUT: "read the errors in rollouts/, and mend what fails, or count it as 0 (flow.count_as_zero)",
     Cause.TOOL: "read the errors in rollouts/, and check the tools",
     Cause.ENTROPY: "raise kl, or lower lr",
     Cause.LENGTH: "read the replies in rollouts/, and limit or penalise their length",

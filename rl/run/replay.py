@@ -84,7 +84,7 @@ class Replay:
             if different := _difference(replay_log, rollout):
                 differences.append(f"{name}: {different}")
             task, _, session = name.rpartition("/")
-            counted = counts(rollout, mask_cut_off=flow.mask_cut_off)
+            counted = counts(rollout, mask_cut_off=flow.mask_cut_off, count_as_zero=flow.count_as_zero)
             limit = self.settings.response_tokens if flow.pack_turns else 0
             for position, row in enumerate(pack(rollout.calls, limit=limit)):
                 key = f"{task}_{session}_{position}"

@@ -36,9 +36,10 @@ from agentflow.rl.rollout.batch import counts, facts_of
 from agentflow.rl.rollout.calls import ids_array, logprobs_array
 from agentflow.rl.rollout.packing import TrainingSample, longest_prompt, pack
 from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs
-from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, run_recorded
+from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, rewarded, run_recorded
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.trainer.teacher import Teacher
+from agentflow.tools.coded_error import Cause
 
 _graphs: dict[str, tuple[Trainable, Made]] = {}
 """Loaded apps of this process by name; cached because verl creates a new agent loop for every rollout."""
@@ -78,6 +79,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         tries: int,
         keep_replay_logs: bool,
         mask_cut_off: bool,
+        count_as_zero: list[Cause],
         pack_turns: bool,
         tool_parser: str,
         seed_requests: bool,
@@ -93,6 +95,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             tries: Maximum number of attempts at a rollout whose model or judge does not respond.
             keep_replay_logs: Whether the external responses of rollouts are recorded in the run folder.
             mask_cut_off: Whether rollouts with a reply that reached its length limit are excluded from training.
+            count_as_zero: Causes of failures that count as a reward of 0.
             pack_turns: Whether turns that share a token prefix are packed into one row.
             tool_parser: Name of the parser of tool calls; "auto" chooses by the chat template.
             seed_requests: Whether each call of the policy carries a seed.
@@ -111,6 +114,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
+        self.count_as_zero = count_as_zero
         self.teacher = teacher
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
@@ -153,7 +157,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     def outputs(self, rollout: Rollout, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """Return the rows of a rollout; one without sampled tokens gets a single, fully masked row."""
         name, step = rollout_name(row), int(row["global_steps"])
-        counted = counts(rollout, mask_cut_off=self.mask_cut_off)
+        counted = counts(rollout, mask_cut_off=self.mask_cut_off, count_as_zero=self.count_as_zero)
         limit = self.rollout_config.response_length if self.pack_turns else 0
         end = ids_array([self.tokenizer.eos_token_id])
         empty = TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
@@ -177,6 +181,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "max_global_steps": max(versions),
                 **facts_of(row, rollout, name, counted=counted),
                 "status": str(rollout.status),
+                "rewarded": rewarded(rollout.status, self.count_as_zero),
                 "task": rollout.trace.task.id,
                 "rollout": rollout.id,
                 "names": [(call.node, call.turn) for call in row.calls],

@@ -16,8 +16,8 @@ from agentflow.rl.rollout.rollout import RolloutStatus
 def _node_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics of each node, where several learn.
 
-    Entropy is estimated by the mean of -log p over the sampled tokens; the reward is that of the rollouts with status
-    OK in which the node spoke.
+    Entropy is estimated by the mean of -log p over the sampled tokens; the reward is that of the rollouts with a
+    reward in which the node spoke.
     """
     lengths: dict[str, list[int]] = defaultdict(list)
     surprise: dict[str, float] = defaultdict(float)
@@ -26,7 +26,7 @@ def _node_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, f
         for node, (_, length), nats in zip(row["nodes"], row["spans"], row["surprise"], strict=True):
             lengths[node].append(length)
             surprise[node] += nats
-            if row["status"] == RolloutStatus.OK:
+            if row["rewarded"]:
                 earned[node][session_of(key)] = rewards[key]
     found: dict[str, float] = {}
     for node in sorted(lengths) if len(lengths) > 1 else ():
@@ -60,15 +60,22 @@ def _reply_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 
 
 def rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
-    """Return the metrics of a step's rollouts; the mean reward is over rollouts with status OK."""
+    """Return the metrics of a step's rollouts.
+
+    `reward` is the mean over the rollouts with a reward, failures that count as 0 included, and `reward_finished` that
+    over those with status OK; `left_out` is the share without one.
+    """
     sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
     first = [row for row, _ in sessions.values()]
     statuses = Counter(row["status"] for row in first)
-    known = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
+    known = [reward for row, reward in sessions.values() if row["rewarded"]]
+    finished = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
     calls = sum(row["tool_calls"] for row in first)
     return {
         "rollouts": len(sessions),
         "reward": sum(known) / len(known) if known else math.nan,
+        **({"reward_finished": sum(finished) / len(finished)} if finished else {}),
+        "left_out": 1 - len(known) / len(sessions),
         "turns": sum(row["turns"] for row in first) / len(first),
         "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
         "rows": len(rows),
@@ -98,7 +105,7 @@ def only_reward(
     """Return the reward that all rollouts share; None if there are several, or a call has an advantage."""
     if any(advantage for spans in credit.values() for _, _, advantage, _ in spans):
         return None
-    sessions = {session_of(key): rewards[key] for key, row in rows.items() if row["status"] == RolloutStatus.OK}
+    sessions = {session_of(key): rewards[key] for key, row in rows.items() if row["rewarded"]}
     found = set(sessions.values())
     return found.pop() if len(sessions) > 1 and len(found) == 1 else None
 
@@ -111,6 +118,6 @@ def why_nothing(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def _why_left_out(row: dict[str, Any]) -> str:
-    if row["status"] != RolloutStatus.OK:
+    if not row["rewarded"]:
         return str(row["status"])
     return "cut off at response_tokens (flow.mask_cut_off)" if row["spans"] else "without a call of a node that learns"

@@ -17,7 +17,6 @@ from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
 from agentflow.rl.rollout.batch import CallSpan, question_of, session_of
-from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep, differences, kept
 from agentflow.rl.run.training_log import TrainingLog
 
@@ -201,7 +200,7 @@ def token_row(
         task=row["task"],
         rollout=row["rollout"],
         status=row["status"],
-        reward=kept([reward])[0] if row["status"] == RolloutStatus.OK else None,
+        reward=kept([reward])[0] if row["rewarded"] else None,
         ids=[*prompt, *response],
         calls=calls,
         mismatch=row["mismatch"],

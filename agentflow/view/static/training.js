@@ -44,12 +44,13 @@ function figures({ lines, measured }) {
   const order = frequent.length > 6 ? [...frequent.slice(0, 5), "others"] : frequent;
   const gathered = chosen.map(([step, parts]) => [step, Object.fromEntries(order.map((tool) => [tool, tool === "others" ? frequent.slice(5).reduce((sum, one) => sum + (parts[one] ?? 0), 0) : parts[tool] ?? 0]))]);
   return [
-    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["held-out accuracy", of("test", "accuracy"), true], ...passes(lines)], number(3)),
+    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["reward of the finished", of("train", "reward_finished")], ["held-out accuracy", of("test", "accuracy"), true], ...passes(lines)], number(3)),
     stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
     curves("Signal, share of groups and of turns", [["groups", of("train", "groups_with_signal")], ["turns", of("train", "turns_with_signal")]], share),
     curves("Supervised loss, nats a token", [["loss", of("train", "nll")]], number(3)),
     curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
+    curves("Rollouts that were left out, share", [["left out", of("train", "left_out")]], share),
     curves("Turns of a rollout", both("turns", measured), number(2)),
     curves("Tokens that the policy wrote, per rollout", both("sampled", measured), number(0)),
     curves("Tokens that the policy wrote, per second", [["tokens", of("train", "tokens_per_second")]], number(0)),

@@ -18,6 +18,7 @@ def row(
         "name": "q/0",
         "counted": counted,
         "status": status,
+        "rewarded": status in ("ok", "policy_failed"),
         "forward_tokens": 10 + sum(lengths),
         "unpacked_tokens": 10 * len(lengths) + sum(lengths),
         "spans": list(zip(starts, lengths, strict=True)),

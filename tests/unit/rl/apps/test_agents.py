@@ -142,7 +142,7 @@ async def test_a_call_that_cannot_be_read_is_text_for_the_graph_and_a_fault(know
     assert found.trace.answer == '<tool_call>\n{"name": "add"'
 
 
-@pytest.mark.parametrize(("handled", "status"), [(True, RolloutStatus.OK), (False, RolloutStatus.CRASHED)])
+@pytest.mark.parametrize(("handled", "status"), [(True, RolloutStatus.OK), (False, RolloutStatus.TOOL_FAILED)])
 async def test_a_tool_that_raises(
     monkeypatch: pytest.MonkeyPatch, known: ChatFormat, handled: bool, status: RolloutStatus
 ) -> None:
@@ -163,6 +163,53 @@ async def test_a_tool_that_raises(
     assert found.status == status
     assert (found.reward, len(found.calls)) == ((1.0, 2) if handled else (0.0, 1))
     assert "the adder is broken" in (requests[-1].messages[-1]["content"] if handled else found.trace.error)
+
+
+def _add(a: int, b: int) -> int:
+    """Add two numbers."""
+    if a < 0:
+        raise RuntimeError("the adder is broken")
+    if b > 99:
+        raise ValueError("b is too large")
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("sampled", "status"),
+    [
+        ('<tool_call>\n{"name": "add"', RolloutStatus.POLICY_FAILED),  # unreadable
+        (call("subtract", a=2, b=3), RolloutStatus.POLICY_FAILED),  # not offered
+        (call("add", a="two", b=3), RolloutStatus.POLICY_FAILED),  # refused by the schema
+        (call("add", a=2, b=100), RolloutStatus.POLICY_FAILED),  # refused by the tool
+        (call("add", a=2, b=3), RolloutStatus.POLICY_FAILED),  # for ever
+        (call("add", a=-2, b=3), RolloutStatus.TOOL_FAILED),
+        ("It is 20.", RolloutStatus.CRASHED),  # a reply that the agent must expect
+    ],
+)
+async def test_what_breaks_a_graph_has_a_cause(
+    monkeypatch: pytest.MonkeyPatch, known: ChatFormat, sampled: str, status: RolloutStatus
+) -> None:
+    from langchain_core.messages import ToolMessage
+    from langchain_core.tools import tool
+    from langgraph.graph import START, MessagesState, StateGraph
+
+    module = importlib.import_module("examples.agents.tools")
+    tools = {"add": tool("add")(_add)}
+    bound = module.model.bind_tools(list(tools.values()))
+
+    async def model(state: MessagesState) -> Any:
+        return {"messages": [await bound.ainvoke(state["messages"])]}
+
+    async def act(state: MessagesState) -> Any:
+        first = state["messages"][-1].tool_calls[0]  # type: ignore[union-attr]
+        result = await tools[first["name"]].ainvoke(first["args"])
+        return {"messages": [ToolMessage(str(result), tool_call_id=first["id"])]}
+
+    builder = StateGraph(MessagesState).add_node(model).add_node(act).add_edge(START, "model")
+    brittle = builder.add_edge("model", "act").add_edge("act", "model").compile()
+    monkeypatch.setattr(module, "agent", brittle.with_config(recursion_limit=6))
+    found, _ = await rollout("tools", lambda request: sampled, known)
+    assert (found.status, found.reward, bool(found.calls)) == (status, 0.0, True)
 
 
 async def test_an_agent_whose_messages_are_streamed(known: ChatFormat) -> None:

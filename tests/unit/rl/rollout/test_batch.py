@@ -6,6 +6,8 @@ import pytest
 
 from agentflow.rl.algorithms import algorithm_of
 from agentflow.rl.rollout.batch import CallSpan, advantages_of, assign_credit, signal_of
+from agentflow.rl.rollout.rollout import rewarded
+from agentflow.tools.coded_error import Cause
 from tests.unit.rl.rows import row
 
 
@@ -40,6 +42,24 @@ def test_rollouts_that_are_left_out_are_absent_and_change_nothing() -> None:
     found = credit(rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
     assert set(found) == {"q_0_0", "q_1_0"}
     assert [calls[0][2] for calls in found.values()] == pytest.approx([0.707, -0.707], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [
+        ("too_long", "policy"),
+        ("policy_failed", "policy"),
+        ("tool_failed", "tool"),
+        ("crashed", "agent"),
+        ("timed_out", "limit"),
+        *((status, None) for status in ("endpoint_failed", "undecided", "bad_reward")),
+    ],
+)
+def test_a_failure_counts_as_zero_where_its_cause_is_named(status: str, cause: Cause | None) -> None:
+    causes: set[Cause] = {"policy", "tool", "agent", "limit"}
+    assert rewarded(status, causes) == (cause is not None)
+    assert not rewarded(status, causes - {cause})  # type: ignore[arg-type]
+    assert rewarded("ok", ())
 
 
 def test_advantages_are_told_by_rollout_whatever_its_rows() -> None:

@@ -39,6 +39,7 @@ SHOWN = {
     Cause.LEARNING_RATE: steps(3, logprob_change=[0.9]),
     Cause.TEMPLATE: steps(1, fault_rate=[0.9]),
     Cause.TOOL: steps(6, fault_rate=[0.5, 0.6]),
+    Cause.LEFT_OUT: steps(3, left_out=[0.6, 0.7]),
     Cause.ENTROPY: steps(8, entropy=[0.1, 0.02, 0.01]),
     Cause.LENGTH: steps(8, reply_tokens=[60.0, 70.0]),
     Cause.HACKING: [validation(0, 0.5), *steps(7, reward=[0.8, 0.9]), validation(7, 0.3)],

@@ -65,7 +65,7 @@ async def record(out: Path) -> None:
             generate = recorded(nonsense if session % 2 else oracle)
             trajectory = await run(app, graph, task, generate, id="r", seconds=3600)
         replay_log.ended(trajectory.status, trajectory.reward)
-        counted = counts(trajectory, mask_cut_off=False)
+        counted = counts(trajectory, mask_cut_off=False, count_as_zero=[])
         for number, row in enumerate(pack(trajectory.calls, limit=settings.response_tokens)):
             key = f"{hash(task.id)}_{session}_{number}"
             rows[key] = facts_of(row, trajectory, replay_log.rollout, counted=counted)

@@ -25,6 +25,15 @@ def test_metrics_are_over_rollouts_and_a_reward_only_where_there_is_one() -> Non
     assert math.isnan(nothing["reward"])
 
 
+def test_what_the_policy_broke_is_in_the_mean_and_the_other_mean_is_told() -> None:
+    ended = ["ok", "ok", "policy_failed", "endpoint_failed"]
+    rows = {f"q_{n}_0": row([2], status=status) for n, status in enumerate(ended)}
+    found = rollout_metrics(rows, {"q_0_0": 1.0, "q_1_0": 0.5, "q_2_0": 0.0, "q_3_0": 0.0})
+    assert (found["reward"], found["reward_finished"], found["left_out"]) == (0.5, 0.75, 0.25)
+    nothing = rollout_metrics({"q_2_0": rows["q_2_0"]}, {"q_2_0": 0.0})
+    assert (nothing["reward"], "reward_finished" in nothing) == (0.0, False)
+
+
 def test_entropy_is_estimated_from_what_the_policy_sampled_and_unknown_of_a_teachers_replies() -> None:
     """Half a nat a token, over replies of 2, 4 and 3 tokens."""
     rows = {"q_0_0": row([2, 4], faults=[True, False]), "q_1_0": row([3])}

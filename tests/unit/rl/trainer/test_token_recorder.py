@@ -23,6 +23,7 @@ ROW = {
     "task": "t",
     "rollout": "r",
     "status": "ok",
+    "rewarded": True,
     "spans": [(0, 2), (3, 1)],
     "names": [("planner", 0), ("planner", 2)],
     "mismatch": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
@@ -68,7 +69,7 @@ def chose(found: TokenInspector, monkeypatch: pytest.MonkeyPatch) -> None:
         "rollout_log_probs": nested([LOGPROBS, LOGPROBS]),
     }
     monkeypatch.setattr(token_recorder, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
-    rows = {"q_0_0": ROW, "q_1_0": {**ROW, "status": "timed_out", "mismatch": None}}
+    rows = {"q_0_0": ROW, "q_1_0": {**ROW, "status": "timed_out", "rewarded": False, "mismatch": None}}
     batch = KVBatchMeta(keys=list(rows), tags=[{}, {}], partition_id="train")
     found.choose(batch, rows, {"q_0_0": 1.0, "q_1_0": 0.0}, {"q_0_0": CREDIT})
 
