@@ -121,7 +121,7 @@ async def run(
             if waits is not None:
                 if not decide:
                     stops = nodes or graph.interrupt_before_nodes or graph.interrupt_after_nodes
-                    raise Unanswered(f"the run waits for a person in {', '.join(stops)}, and nothing answers")
+                    raise Unanswered(f"the run waits for a person in {', '.join(stops)}; in training, answer= replies")
                 given, waits = await _resumed(waits, decide), None
             async with aclosing(_parts(graph, given, _nested(config, observer), context, modes)) as parts:
                 async for mode, part in parts:

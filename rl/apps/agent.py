@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
-from langgraph.pregel import Pregel
 
 from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.readers import accepted
@@ -73,19 +72,11 @@ def trainable_agent(
     if not tasks:
         raise AppError(f"'{name}' is a graph, which needs tasks; give a file with --tasks FILE")
     score = _function(reward, "reward") if reward else compare
-    play = _function(rollout, "rollout") if rollout else None
-    if play is None and not isinstance(graph, Pregel) and isinstance(graph, Runnable):
-
-        async def play(chain: Any, task: Task) -> Any:
-            return await chain.ainvoke(inputs(task))
-
     contexts, configs = _settings(context, "context"), run_config(config)
 
-    def context_of(task: Task | None = None) -> Any:
-        return {**contexts, **_column(task, "context")} or None
-
-    def config_of(task: Task) -> RunnableConfig:
-        return merge_configs(configs, run_config(_column(task, "config")))
+    def column(task: Task | None, name: str) -> dict[str, Any]:
+        found = task.data.get(name) if task else None
+        return found if isinstance(found, dict) else {}
 
     @cache
     def read(file: str) -> list[Task]:
@@ -102,10 +93,10 @@ def trainable_agent(
         tasks=split_tasks,
         inputs=inputs,
         reward=score,
-        context=context_of,
-        config=config_of,
+        context=lambda task=None: {**contexts, **column(task, "context")} or None,
+        config=lambda task: merge_configs(configs, run_config(column(task, "config"))),
         answer=_function(answer, "answer") if answer else None,
-        rollout=play,
+        rollout=_function(rollout, "rollout") if rollout else None,
     )
 
 
@@ -178,11 +169,6 @@ def _settings(given: Given, name: str) -> dict[str, Any]:
     if (found := object_from_json(text or "{}")) is None:
         raise AppError(f"the {name} is no JSON object", code="bad_json")
     return found
-
-
-def _column(task: Task | None, name: str) -> dict[str, Any]:
-    found = task.data.get(name) if task else None
-    return found if isinstance(found, dict) else {}
 
 
 def _function(name: str, role: str) -> Callable[..., Any]:

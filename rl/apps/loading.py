@@ -31,9 +31,10 @@ def served_graphs() -> dict[str, str]:
     try:
         graphs = (object_from_json(SERVED.read_text("utf-8")) or {}).get("graphs")
     except (OSError, ValueError):
-        return {}
-    given = {name: one.get("path") if isinstance(one, dict) else one for name, one in dict(graphs or {}).items()}
-    return {name: path for name, path in given.items() if path}
+        graphs = None
+    named = graphs.items() if isinstance(graphs, dict) else ()
+    given = {name: one.get("path") if isinstance(one, dict) else one for name, one in named}
+    return {name: path for name, path in given.items() if isinstance(path, str)}
 
 
 def full_name(name: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableSequence
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
@@ -29,12 +29,15 @@ async def opened(made: Made, *, resumes: bool = False) -> AsyncIterator[Any]:
             found = await stack.enter_async_context(found)
         elif inspect.isawaitable(found):
             found = await found
-        found = compiled(found)
-        yield _isolated(found, resumes) if isinstance(found, Pregel) else found
+        yield _isolated(compiled(found), resumes)
 
 
 def _isolated(graph: Any, resumes: bool) -> Any:
-    if cached := [name for name, inner in graph.get_subgraphs(recurse=True) if inner.cache]:
+    if isinstance(graph, RunnableSequence):
+        return RunnableSequence(*(_isolated(step, resumes) for step in graph.steps))
+    if not isinstance(graph, Pregel):
+        return graph
+    if cached := [name for name, inner in graph.get_subgraphs(recurse=True) if getattr(inner, "cache", None)]:
         raise AppError(f"the subgraph {cached[0]} has a cache, which answers what is to be sampled; compile it without")
     found = copy.copy(graph)
     found.store, found.cache = InMemoryStore(index=getattr(graph.store, "index_config", None)), None

@@ -17,8 +17,9 @@ from types import MappingProxyType
 from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableSequence
 from langchain_core.runnables.config import merge_configs
+from langgraph.pregel import Pregel
 from pydantic import BaseModel, Field, field_serializer
 
 from agentflow.graph.run.recorder import Span
@@ -249,10 +250,14 @@ def _call_of(app: Trainable, graph: Any, task: Task) -> dict[str, Any]:
     """Arguments of the runner: how the graph is called. Raises AppError."""
     if app.rollout:
         return {"call": partial(app.rollout, graph, task)}
-    inputs = app.inputs(task)
-    check_inputs(graph, inputs)
-    found = {"context": context_of(graph, app.context_of(task)), "config": app.config(task), "inputs": inputs}
-    return {**found, "decide": partial(_answered, app.answer, task) if app.answer else None}
+    first = graph.first if isinstance(graph, RunnableSequence) else graph
+    inputs, context, config = app.inputs(task), context_of(first, app.context_of(task)), app.config(task)
+    check_inputs(first, inputs)
+    if not isinstance(graph, Pregel):
+        taken = {"context": context} if isinstance(first, Pregel) else {}
+        return {"call": partial(graph.ainvoke, inputs, **taken), "config": config}
+    decide = partial(_answered, app.answer, task) if app.answer else None
+    return {"inputs": inputs, "context": context, "config": config, "decide": decide}
 
 
 async def _answered(answer: Callable[[Task, Any], Any], task: Task, asked: Any) -> Any:

@@ -9,6 +9,7 @@ from langgraph.cache.memory import InMemoryCache
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
+from agentflow.cli.train import app_settings
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
@@ -62,7 +63,13 @@ async def test_files_and_the_names_of_langgraph_json(
     (package / "graph.py").write_text("from .parts import builder as graph\n")
     (tmp_path / "langgraph.json").write_text('{"graphs": {"mine": "./src/own_agent/graph.py:graph"}}')
     monkeypatch.chdir(tmp_path)
-    for name in ("src/own_agent/graph.py:graph", "mine"):
+    assert app_settings(["mine", "answer=a:b", "steps=2"], None, None, "", "", config="{}") == [
+        f"app='{package}/graph.py:graph'",
+        "options.answer=a:b",
+        "steps=2",
+        "options.config='{}'",
+    ]
+    for name in (f"{package}/graph.py:graph", "src/own_agent/graph.py:graph", "mine"):
         found, _ = await played(name, tasks)
         assert (found.status, found.calls[0].node) == (RolloutStatus.OK, "answer")
 
@@ -103,8 +110,9 @@ async def test_nothing_is_left_of_an_earlier_rollout(tasks: str, monkeypatch: py
     store, cache = InMemoryStore(), InMemoryCache[Any]()
     graph = remembering.builder.compile(checkpointer=remembering.saver, store=store, cache=cache)
     monkeypatch.setattr(remembering, "graph", graph, raising=False)
-    for _ in range(2):
-        found, server = await played("tests.agents.remembering:graph", tasks)
+    monkeypatch.setattr(remembering, "piped", graph | (lambda state: state), raising=False)
+    for name in ("graph", "graph", "piped"):
+        found, server = await played(f"tests.agents.remembering:{name}", tasks)
         assert (found.status, prompts(server)) == (RolloutStatus.OK, ["Hello somebody, 0 known"]), found.trace.error
     assert not list(remembering.saver.list(None))
     assert not store.search(("somebody",))
