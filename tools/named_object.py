@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -42,16 +43,27 @@ def named_object(name: str) -> object:
     return found
 
 
-def _imported(file: Path) -> ModuleType:
-    """Import a file as the module of its package that it is, so that its relative imports work."""
-    file, root, name = file.resolve(), file.resolve().parent, file.stem
+def _imported(path: Path) -> ModuleType:
+    """Import a file: as the module of its package, with relative imports, or under its path, which no other has."""
+    file = path.resolve()
+    root, name = file.parent, file.stem
     while (root / "__init__.py").exists():
         root, name = root.parent, f"{root.name}.{name}"
     if str(root) not in sys.path:
         sys.path.append(str(root))
-    module = importlib.import_module(name)
-    if Path(module.__file__ or "").resolve() != file:
-        raise ImportError(f"another module has the name {name}: {module.__file__}")
+    if root != file.parent:
+        return importlib.import_module(name)
+    if (known := sys.modules.get(str(file))) is not None:
+        return known
+    spec = spec_from_file_location(str(file), file)
+    assert spec
+    assert spec.loader
+    sys.modules[str(file)] = module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[str(file)]
+        raise
     return module
 
 

@@ -61,6 +61,7 @@ async def test_files_and_the_names_of_langgraph_json(
     (package / "__init__.py").touch()
     (package / "parts.py").write_text("from tests.agents.exported import builder\n")
     (package / "graph.py").write_text("from .parts import builder as graph\n")
+    (tmp_path / "json.py").write_text("from tests.agents.exported import builder as graph\n")  # not Python's
     (tmp_path / "langgraph.json").write_text('{"graphs": {"mine": "./src/own_agent/graph.py:graph"}}')
     monkeypatch.chdir(tmp_path)
     assert app_settings(["mine", "answer=a:b", "steps=2"], None, None, "", "", config="{}") == [
@@ -69,7 +70,7 @@ async def test_files_and_the_names_of_langgraph_json(
         "steps=2",
         "options.config='{}'",
     ]
-    for name in (f"{package}/graph.py:graph", "src/own_agent/graph.py:graph", "mine"):
+    for name in (f"{package}/graph.py:graph", "src/own_agent/graph.py:graph", "json.py:graph", "mine"):
         found, _ = await played(name, tasks)
         assert (found.status, found.calls[0].node) == (RolloutStatus.OK, "answer")
 
