@@ -25,7 +25,7 @@ class Placeholders:
 
 PLACEHOLDERS: dict[Prompted, Placeholders] = {
     "analyst": Placeholders(needed=("tools",)),
-    "planner": Placeholders(needed=("tools",), optional=("example",)),
+    "planner": Placeholders(needed=("tools",)),
     "executor": Placeholders(needed=("name", "description", "arguments"), optional=("limits", "examples", "form")),
     "verifier": Placeholders(),
     "generator": Placeholders(),

@@ -8,7 +8,7 @@ cache and training can pack a trajectory into one row.
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
@@ -53,7 +53,7 @@ Choose the one step that brings the answer closest now. Do not answer the questi
 failed: change the tool or the input. End with exactly these three parts:
 Sub-Goal: what this step must find out or compute, and no more
 Tool: the name of one tool
-Input: all that the tool needs, since it sees nothing else{example}"""
+Input: all that the tool needs, since it sees nothing else"""
 
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
@@ -74,7 +74,7 @@ EXAMPLES = {
 """A question, and the sub-goal and input of its first plan, by the tool that the plan names.
 
 Of ten first plans of a model with 0.5 billion parameters, three could be read without an example of a plan, and all
-ten with one.
+ten with one. In the system prompt, small models copy an example; as earlier messages, they follow it.
 """
 
 PROGRAMS = """\
@@ -110,7 +110,9 @@ def describe_tools(cards: Iterable[ToolCard], profile: Profile = "paper") -> str
     """Return the tools as the planner's prompt shows them, each in well under 400 tokens."""
     cards = list(cards)
     external = any(card.name not in STANDARD_TOOLS for card in cards)
-    return "\n".join([*(_describe(card, profile) for card in cards), *([OUTPUT_IS_DATA] if external else [])])
+    notes = [PROGRAMS] if profile == "lean" and any(card.name == "python_coder" for card in cards) else []
+    notes += [OUTPUT_IS_DATA] if external else []
+    return "\n".join([*(_describe(card, profile) for card in cards), *notes])
 
 
 def _describe(card: ToolCard, profile: Profile) -> str:
@@ -124,14 +126,16 @@ def _describe(card: ToolCard, profile: Profile) -> str:
     return "\n".join(lines)
 
 
-def example_of_a_plan(tools: Collection[str]) -> str:
-    """Return an example of a plan for each of `tools` that has one, "" if none has."""
-    shown = [f"\n\n{PROGRAMS}"] if "python_coder" in tools else []
-    for tool, (question, sub_goal, given) in EXAMPLES.items():
+def demonstrations(prompt: str, tools: Collection[str], max_turns: int) -> list[BaseMessage]:
+    """Return the examples of plans that stand after the lean prompt, of those tools that there are; none after another
+    prompt, which may ask for another form.
+    """
+    shown: list[BaseMessage] = []
+    for tool, (question, sub_goal, given) in EXAMPLES.items() if prompt == LEAN else ():
         if tool in tools:
-            plan = f"Sub-Goal: {sub_goal}\nTool: {tool}\nInput: {given}"
-            shown.append(f"\n\nFor example, the first plan for another question, '{question}':\n{plan}")
-    return "".join(shown)
+            shown.append(HumanMessage(f"Question: {question}\nTurns left: {max_turns}"))
+            shown.append(AIMessage(f"Sub-Goal: {sub_goal}\nTool: {tool}\nInput: {given}"))
+    return shown
 
 
 def messages(
@@ -142,18 +146,19 @@ def messages(
     max_turns: int,
     prompt: str = PROMPT,
     *,
-    example: str = "",
+    examples: Sequence[BaseMessage] = (),
     profile: Profile = "paper",
 ) -> list[BaseMessage]:
     """Return the planner's conversation so far.
 
-    `tools` comes from `describe_tools`, and `example` from `example_of_a_plan`.
+    `tools` comes from `describe_tools`, and `examples` from `demonstrations`.
     """
     opening = [f"Question: {question}", f"Analysis: {analysis}", f"Turns left: {max_turns}"]
     if profile == "lean" and not analysis:
         del opening[1]
     conversation: list[BaseMessage] = [
-        SystemMessage(fill(prompt, tools=tools, example=example)),
+        SystemMessage(fill(prompt, tools=tools)),
+        *examples,
         HumanMessage("\n".join(opening)),
     ]
     for number, turn in enumerate(memory, start=1):
@@ -234,16 +239,12 @@ def _named_tools(value: str, tools: Collection[str]) -> list[str]:
 def conversation_of(state: State, context: Context, cards: Mapping[str, ToolCard]) -> list[BaseMessage]:
     """Return the planner's conversation in a run."""
     profile = context.profile_of("planner")
-    return messages(
-        state.question,
-        state.analysis,
-        state.memory,
-        describe_tools(cards.values(), profile),
-        context.max_turns,
-        context.prompts.get("planner", PROMPTS[profile]),
-        example=example_of_a_plan(cards),
-        profile=profile,
-    )
+    prompt = context.prompts.get("planner", PROMPTS[profile])
+    examples = demonstrations(prompt, cards, context.max_turns)
+    tools = describe_tools(cards.values(), profile)
+    turns = (state.question, state.analysis, state.memory, tools, context.max_turns)
+    conversation = messages(*turns, prompt, examples=examples, profile=profile)
+    return with_attachments(conversation, state.messages, after=1 + len(examples))
 
 
 class Planner:
@@ -259,7 +260,6 @@ class Planner:
             async with asyncio.timeout(state.seconds_left()):
                 cards = (await self.toolbox.available_tools(context)).cards
                 conversation = conversation_of(state, context, cards)
-                conversation = with_attachments(conversation, state.messages)
                 reply = await ask(context, "planner", conversation, reply_form(cards))
         except TimeoutError:
             late = Plan(

@@ -26,7 +26,7 @@ class Heard:
         self.asked: list[str] = []
 
     def planner(self, body: dict[str, Any]) -> Reply:
-        asked = body["messages"][1]["content"]
+        asked = body["messages"][-1]["content"]
         self.asked.append(asked.removeprefix("Question: ").partition("\nTurns left")[0])
         if "#hang#" not in self.asked[-1]:
             return "Sub-Goal: Say it\nTool: base_generator\nContext: x"

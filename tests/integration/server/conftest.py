@@ -60,7 +60,7 @@ MULTIPLIES = modules(
 
 
 def _reply(hangs: threading.Event, body: dict[str, Any]) -> Reply:
-    if "Question: #hang#" not in body["messages"][1]["content"]:
+    if "Question: #hang#" not in body["messages"][-1]["content"]:
         return MULTIPLIES(body)
     hangs.set()
     return Fault.HANG

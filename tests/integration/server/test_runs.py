@@ -47,7 +47,7 @@ async def test_a_follow_up_is_completed_by_what_was_said(client: LangGraphClient
     follow_up = {"messages": [{"role": "user", "content": "And times two?"}]}
     found: Any = await client.runs.wait(thread, "agentflow", input=follow_up, context=context)
     assert found["question"] == "What is 6 * 7 times two?"
-    read = [body["messages"][1]["content"] for body in server.endpoint.bodies][4]
+    read = [body["messages"][-1]["content"] for body in server.endpoint.bodies][4]
     assert [text in read for text in ("User: What is 6 * 7?", "Assistant: 42", "And times two?")] == [True] * 3
 
 

@@ -44,7 +44,7 @@ async def test_an_analysis_can_be_asked_for(scripted: Script) -> None:
     script = scripted(verifier=STOP)
     assert (await solve(script, analyst="on")).analysis
     assert script.calls[0][0] == "analyst"
-    assert "Analysis: One word is asked for." in script.asked("planner")[0][1].text
+    assert "Analysis: One word is asked for." in script.asked("planner")[0][-1].text
 
 
 async def test_a_run_does_not_stop_while_nothing_was_found(scripted: Script) -> None:
@@ -160,11 +160,13 @@ def test_a_description_in_place_of_a_value_is_no_plan(reply: str) -> None:
 def test_the_planner_sees_a_plan_and_no_calls() -> None:
     shown = "".join(message.text for message in planner.conversation_of(State(question="Q?"), CONTEXT, CARDS))
     for name in planner.EXAMPLES:
-        plan = planner.parse(planner.example_of_a_plan([name]), CARDS)
-        assert (plan.tool, executor.call_in(plan, CARDS[name]) is None) == (name, False)
-    assert planner.example_of_a_plan(CARDS) in shown
+        [_, plan] = planner.demonstrations(planner.LEAN, [name], 4)
+        parsed = planner.parse(plan.text, CARDS)
+        assert (parsed.tool, executor.call_in(parsed, CARDS[name]) is None) == (name, False)
+        assert plan.text in shown
     assert not any(example in shown for card in CARDS.values() for example in card.examples_as_json())
-    assert planner.example_of_a_plan(["mine"]) == ""
+    own = CONTEXT.model_copy(update={"prompts": {"planner": "Plan with {tools}"}})
+    assert len(planner.conversation_of(State(question="Q?"), own, CARDS)) == 2
 
 
 TURN = Turn(
