@@ -22,7 +22,7 @@ SEARCHED = ("hotpotqa", "2wiki", "musique")
 FILES = {"gsm8k": "gsm8k/test.jsonl", "amc23": "amc23.jsonl", "medqa": "medqa_test.jsonl"}
 BENCHMARKS = ("gsm8k", "game24", *SEARCHED, "medqa", "amc23")
 AGENTS = ("direct", "rag", "react", "team", "agentflow")
-SETTINGS = ("--max-turns", "6", "--concurrency", "4", "--context", "max_tokens=400", "--context", "max_seconds=7200")
+SETTINGS = ("--max-turns", "6", "--concurrency", "4", "--context", "max_tokens=800", "--context", "max_seconds=7200")
 
 
 def arguments(benchmark: str, agent: str, limit: int, data: Path, out: Path) -> list[str]:
@@ -115,7 +115,8 @@ def main() -> int:
                 traces = (
                     (options.out / options.size / benchmark / agent / "traces.jsonl").read_text("utf-8").splitlines()
                 )
-                cells.setdefault(benchmark, {})[agent] = measured(map(json.loads, traces), titles)
+                found = measured(map(json.loads, traces), titles)
+                cells.setdefault(benchmark, {})[agent] = {key: round(value, 4) for key, value in found.items()}
                 if options.record:
                     RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
     print(table(cells))
