@@ -58,7 +58,7 @@ class ChatFormat:
         """
         Args:
             tokenizer: Tokenizer of the model, with its chat template.
-            parser: The tool parser, or its name at verl or vLLM; "auto" chooses by the template.
+            parser: The tool parser, or its name (`agentflow.rl.policy.tool_parsers`); "auto" chooses by the template.
             options: Further arguments of the template, such as enable_thinking.
         """
         self.tokenizer, self._options = tokenizer, dict(options or {})

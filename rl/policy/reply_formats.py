@@ -1,4 +1,4 @@
-"""Readers of the tool calls of families that verl reads wrongly or not at all.
+"""Readers of the tool calls in replies, by the family of the model.
 
 A model that writes each argument between marks, as Qwen3.5 and Nemotron 3 do, writes no types: `3` may be a number or a
 text. The tool's schema decides (`typed`). Strings in such text hold line breaks, commas and quotes as they are.
@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from agentflow.rl.policy.chat import FoundCall
-from agentflow.tools.json_codec import from_json
+from agentflow.tools.json_codec import from_json, object_from_json
 
 Read = tuple[str, list[FoundCall]] | None
 """The text beside the calls, and the calls; None if a call cannot be read."""
@@ -22,19 +22,19 @@ Reader = Callable[[str, Sequence[Mapping[str, Any]]], Read]
 
 MARKED = {
     "qwen3_coder": (
-        r"(?:<tool_call>\s*)?<function=([^>\n]+)>(.*?)</function>(?:\s*</tool_call>)?",
+        r"(?:<(?:seed:)?tool_call>\s*)?<function=([^>\n]+)>(.*?)</function>(?:\s*</(?:seed:)?tool_call>)?",
         r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>",
-        r"<tool_call>|<function=",
+        r"tool_call>|<function=",
     ),
     "glm": (
         r"<tool_call>\s*([^\s<]+)(.*?)</tool_call>",
         r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>",
         r"<tool_call>",
     ),
-    "atem": (
-        r'(?:<atem:function_calls>\s*)?<atem:invoke name="([^"]+)">(.*?)</atem:invoke>(?:\s*</atem:function_calls>)?',
-        r'<atem:parameter name="([^"]+)">(.*?)</atem:parameter>',
-        r"<atem:function_calls>|<atem:invoke",
+    "invoke": (
+        r'(?:<[\w:]+_calls?>\s*)?<(?:atem:)?invoke name="([^"]+)">(.*?)</(?:atem:)?invoke>(?:\s*</[\w:]+_calls?>)?',
+        r'<(?:atem:)?parameter name="([^"]+)">(.*?)</(?:atem:)?parameter>',
+        r"<atem:function_calls>|<minimax:tool_call>|invoke name=",
     ),
 }
 """Patterns of a call with its name and body, of an argument in the body, and of what only a call begins with."""
@@ -185,6 +185,17 @@ def llama(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
     return "", calls
 
 
+_HERMES = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+def hermes(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+    """Read calls of Qwen2.5 and Qwen3: JSON between marks."""
+    found, rest = [object_from_json(body) for body in _HERMES.findall(text)], _HERMES.sub("", text)
+    if "<tool_call>" in rest or not all(call and {"name", "arguments"} <= call.keys() for call in found):
+        return None
+    return rest, [FoundCall(str(call["name"]), json.dumps(call["arguments"])) for call in found if call]
+
+
 _HARMONY = re.compile(
     r"(?:<\|start\|>assistant)?\s*(?:<\|channel\|>commentary)?\s*to=functions\.([\w.-]+)\s*(?:<\|channel\|>commentary)?"
     r"\s*(?:<\|constrain\|>)?(?:json)?\s*<\|message\|>(.*?)(?:<\|call\|>|\Z)",
@@ -200,6 +211,7 @@ def harmony(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
 
 READERS: Mapping[str, Reader] = {
     **{name: marked(name) for name in MARKED},
+    "hermes": hermes,
     "gemma4": gemma,
     "lfm2": lfm,
     "llama3_json": llama,

@@ -1,12 +1,10 @@
 """Tool parsers: the calls in a model's reply, by the format of its family.
 
 A parser is chosen by name, or by what the chat template writes. Our own (`agentflow.rl.policy.reply_formats`) come
-first, then verl's, then vLLM's where it is installed (`pythonic`, `mistral`, ...).
+first, then vLLM's where it is installed (`mistral`, `kimi_k2`, ...).
 """
 
-import logging
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +18,8 @@ MARKS = (
     ("<arg_key>", "glm"),
     ("<|tool_call_start|>", "lfm2"),
     ("List of tools: ", "lfm2"),
-    ("<atem:invoke", "atem"),
+    ("<atem:invoke", "invoke"),
+    ("<minimax:tool_call>", "invoke"),
     ("<function=", "qwen3_coder"),
     ("<tool_call>", "hermes"),
     ("[TOOL_CALLS]", "mistral"),
@@ -46,29 +45,7 @@ def tool_parser(name: str, tokenizer: Any) -> ToolParser:
             raise ChatError("the format of the model's tool calls is not known; name its parser with tool_parser=")
     if name in READERS:
         return _Own(READERS[name])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about engines that are neither installed nor used
-        from verl.experimental.agent_loop import tool_parser as parsers
-    # A call that cannot be read is a fault of its rollout, which is counted and shown.
-    parsers.logger.setLevel(logging.CRITICAL)
-    parsers.get_event_loop = _Inline
-    try:
-        return _Verl(parsers.ToolParser.get_tool_parser(name, _Decoded(tokenizer)))
-    except ValueError:
-        return _Vllm(_vllm_parser(name)(tokenizer))
-
-
-class _Decoded:
-    """A tokenizer for parsers that decode a reply, for a reply that is decoded."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-
-    def decode(self, text: str, **options: Any) -> str:
-        return text
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tokenizer, name)
+    return _Vllm(_vllm_parser(name)(tokenizer))
 
 
 class _Own:
@@ -78,26 +55,6 @@ class _Own:
     async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> Read:
         found = self._read(text, tools)
         return (found[0].strip(), found[1]) if found and found[1] else found
-
-
-class _Inline:
-    """An event loop for verl's parsers, which "decode" in a thread, though all threads may wait for their answers."""
-
-    async def run_in_executor(self, executor: None, function: Callable[..., Any], *arguments: Any) -> Any:
-        return function(*arguments)
-
-
-class _Verl:
-    def __init__(self, parser: Any) -> None:
-        self._parser = parser
-        self._begin = str(getattr(parser, "tool_call_start_token", ""))
-
-    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
-        content, found = await self._parser.extract_tool_calls(text, _as_verl_reads(tools))
-        calls = [FoundCall(call.name, call.arguments) for call in found]
-        # verl leaves out a call that is no JSON.
-        unread = text.count(self._begin) > len(calls) if self._begin else content != text and not calls
-        return None if unread else (str(content).strip() if calls else text, calls)
 
 
 class _Vllm:
@@ -123,16 +80,7 @@ def _vllm_parser(name: str) -> Any:
         except ModuleNotFoundError:
             continue
         except KeyError as error:
-            raise ChatError(f"neither verl nor vLLM has a tool parser '{name}'") from error
-    raise ChatError(f"verl has no tool parser '{name}', and vLLM, which may, is not installed")
-
-
-def _as_verl_reads(tools: Sequence[dict[str, Any]]) -> list[Any]:
-    """Return tools for those of verl's parsers that look up names and required arguments, whatever their schemas."""
-    found = []
-    for tool in tools:
-        parameters = tool["function"].get("parameters") or {}
-        named = SimpleNamespace(required=list(parameters.get("required") or ()), properties={})
-        function = SimpleNamespace(name=tool["function"]["name"], parameters=named)
-        found.append(SimpleNamespace(type="function", function=function))
-    return found
+            raise ChatError(f"neither {', '.join(READERS)} nor vLLM has a tool parser '{name}'") from error
+    raise ChatError(
+        f"tool_parser={name} is none of {', '.join(READERS)}, and vLLM, which may have it, is not installed"
+    )

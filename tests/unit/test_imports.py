@@ -28,7 +28,6 @@ HEAVY_ALLOWED = {
     "rl.run.export": {"torch", "transformers"},
     "rl.launch.workers": {"ray", "verl"},
     "rl.launch.local_policy": {"torch", "transformers"},
-    "rl.policy.tool_parsers": {"verl"},
     "rl.rollout.template": {"transformers"},
     "rl.trainer": {"ray", "torch", "verl"},
     "rl.trainer.shared_prefix": {"transformers"},

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 pytest.importorskip("transformers")
-pytest.importorskip("verl")
 
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Conversations, TokenReply, as_chat_result, in_form

@@ -9,7 +9,6 @@ from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 pytest.importorskip("transformers")
-pytest.importorskip("verl")
 
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.policy.chat import ChatRequest
