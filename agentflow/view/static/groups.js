@@ -49,7 +49,7 @@ function card(source, step, group, most) {
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Trajectories" }, el("table", { class: "list" },
       el("thead", {}, el("tr", {}, ["outcome", "reward", "advantage", "tools", "answer", "turns that failed"].map((name) => el("th", { scope: "col", class: name === "reward" || name.startsWith("turns") ? "n" : null }, name)))),
       el("tbody", {}, sorted.map((one) => el("tr", {}, el("td", {}, el("a", { class: "open", href: address("run", source, one.id) }, badge(one.outcome))), el("td", { class: "n" }, one.reward === null ? "–" : String(one.reward)),
-        el("td", { class: "advantage" }, diverging(one.advantage, most), perCall(one.advantages)), el("td", {}, toolMarks(one)), el("td", { class: "answer" }, one.answer || "–"),
+        el("td", { class: "advantage" }, diverging(one.advantage, most), perCall(one.advantages)), el("td", {}, toolMarks(one)), el("td", { class: "answer" }, el("span", { title: one.answer || null }, one.answer || "–")),
         el("td", { class: "n" }, one.faults ? `${one.faults} of ${one.turns}` : "–")))))));
 }
 

@@ -54,7 +54,7 @@ export function traceList(source, kind, choices, asked, remember, runs = []) {
       question: () => el("td", { class: "long" }, el("a", { class: "open", href: address("run", row.source, row.id) }, row.question || row.task || "(empty)"),
         runs.length || row.sample ? el("small", {}, [runs.find((run) => run.id === row.source)?.name, row.sample ? `try ${row.sample + 1}` : ""].filter(Boolean).join(", ")) : null,
         kind === "training" ? el("small", {}, `step ${row.step}${row.reward === null ? "" : `, reward ${row.reward}`}`) : null),
-      answer: () => el("td", { class: "answer" }, row.answer || "–"),
+      answer: () => el("td", { class: "answer" }, el("span", { title: row.answer || null }, row.answer || "–")),
       family: () => el("td", {}, row.family),
       tools: () => el("td", {}, toolMarks(row)),
       turns: () => el("td", { class: "n" }, String(row.turns)),
