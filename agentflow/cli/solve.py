@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agentflow.graph.run.run_events import Event
     from agentflow.graph.run.saved_thread import SavedThread
     from agentflow.graph.run.trace import Trace
-    from agentflow.nodes.approval import ApprovalDecision, Proposal
+    from agentflow.nodes.approval import Proposal
 
 app = typer.Typer()
 
@@ -169,9 +169,9 @@ async def show_run(
     from agentflow.graph.run.saved_thread import config_of
     from agentflow.graph.run.task import Task
 
-    async def decide(proposal: "Proposal") -> "ApprovalDecision":
+    async def decide(proposal: "Proposal") -> dict[str, Any]:
         with view.paused() if view else nullcontext():
-            return ask_for_approval(console(), proposal)
+            return ask_for_approval(console(), proposal).model_dump()
 
     async def show(event: "Event") -> None:
         if running:

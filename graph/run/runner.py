@@ -43,7 +43,7 @@ from agentflow.tools.redaction import redacted_data
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 Decide = Callable[[Any], Awaitable[Any]]
-"""Answers an interrupt by its value, such as a person's `ApprovalDecision` of a tool call's `Proposal`."""
+"""Answers an interrupt by its value, such as a tool call's `Proposal`, with what the node gets."""
 
 Shown = TypeVar("Shown", bound=BaseModel)
 
@@ -262,10 +262,7 @@ async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
 
 async def _resumed(waits: Sequence[Interrupt[Any]], decide: Decide) -> Any:
     """Return the input that continues a run; None where it stops before or after a node, without a question."""
-    answers = dict[str, Any]()
-    for one in waits:
-        found = await decide(one.value)
-        answers[one.id] = found.model_dump() if isinstance(found, BaseModel) else found
+    answers = {one.id: await decide(one.value) for one in waits}
     return Command(resume=answers if len(answers) > 1 else answers[waits[0].id]) if waits else None
 
 

@@ -230,8 +230,11 @@ async def run(
             trace = trace.failed_by(error)
         if failure := served.misused or (trace.failure and served.failed):
             trace = trace.failed_by(failure)
-        if trace.cause == "limit" and collector.model_calls.total() > collector.answered:
-            trace = trace.failed_by(_unanswered(trace, collector))
+        asked = collector.model_calls.total()
+        if trace.cause == "limit" and (left := asked - collector.answered):
+            trace = trace.failed_by(
+                LimitExceeded(f"{trace.error}, and {left} of its {asked} model calls had no answer")
+            )
     calls, unreadable = collector.calls, [call.unreadable for call in collector.calls]
     return Rollout(
         id=id,
@@ -263,12 +266,6 @@ def _call_of(app: Trainable, graph: Any, task: Task) -> dict[str, Any]:
 async def _answered(answer: Callable[[Task, Any], Any], task: Task, asked: Any) -> Any:
     found = answer(task, asked)
     return await found if inspect.isawaitable(found) else found
-
-
-def _unanswered(trace: Trace, collector: TokenCollector) -> LimitExceeded:
-    """The failure of a rollout that ran out of time while the model had not answered all its calls."""
-    asked = collector.model_calls.total()
-    return LimitExceeded(f"{trace.error}, and {asked - collector.answered} of its {asked} model calls had no answer")
 
 
 def status_of(trace: Trace, reward: float | None) -> RolloutStatus:
