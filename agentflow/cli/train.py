@@ -27,8 +27,6 @@ Nodes = Annotated[
 ]
 Context = Annotated[str, typer.Option(metavar="JSON|FILE", help="The graph's context.")]
 Config = Annotated[str, typer.Option(metavar="JSON|FILE", help="LangChain's config of each run, or its configurable.")]
-CALLS = ("answer=", "rollout=")
-"""Options of an app that are given as settings: functions that answer interrupts, and that call the graph."""
 
 
 def app_settings(
@@ -41,16 +39,20 @@ def app_settings(
     config: str = "",
 ) -> list[str]:
     """Return the settings of a call: key=value words, and the app that the first other word names."""
-    from agentflow.rl.apps.loading import full_name, served_graphs
+    from agentflow.rl.apps.loading import full_name
     from agentflow.rl.settings import setting
 
-    words, served = list(words or []), served_graphs()
-    apps = [word for word in words if "=" not in word and (":" in word or word in served)][:1]
+    words = list(words or [])
+    apps = [word for word in words if "=" not in word and ":" in full_name(word)][:1]
     given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
     given |= {"context": context, "config": config}
     return [
         *(setting("app", full_name(name)) for name in apps),
-        *(f"options.{word}" if word.startswith(CALLS) else word for word in words if word not in apps),
+        *(
+            f"options.{word}" if word.startswith(("answer=", "rollout=")) else word
+            for word in words
+            if word not in apps
+        ),
         *(setting(f"options.{name}", value) for name, value in given.items() if value),
     ]
 

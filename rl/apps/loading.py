@@ -26,20 +26,14 @@ SERVED = Path("langgraph.json")
 """The file in which LangGraph's server finds graphs, in the current folder."""
 
 
-def served_graphs() -> dict[str, str]:
-    """Return the graphs of the current folder's langgraph.json, `path/file.py:attribute` by name."""
+def full_name(name: str) -> str:
+    """Return the name by which every process loads an app, also one of langgraph.json's."""
     try:
         graphs = (object_from_json(SERVED.read_text("utf-8")) or {}).get("graphs")
     except (OSError, ValueError):
         graphs = None
-    named = graphs.items() if isinstance(graphs, dict) else ()
-    given = {name: one.get("path") if isinstance(one, dict) else one for name, one in named}
-    return {name: path for name, path in given.items() if isinstance(path, str)}
-
-
-def full_name(name: str) -> str:
-    """Return the name of an app by which other processes load it too."""
-    found = served_graphs().get(name, name)
+    served = graphs.get(name) if isinstance(graphs, dict) else None
+    found = str((served.get("path") if isinstance(served, dict) else served) or name)
     return str(Path(found).absolute()) if ".py:" in found else found
 
 
@@ -72,9 +66,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
             return trainable_agent(name, made, **options, **of_run)
     except TypeError as error:
         raise AppError(
-            f"'{name}' is a graph, which takes tasks, test, reward, nodes, context, config, answer and rollout "
-            f"({error})",
-            code="graph_options",
+            f"'{name}' is a graph, which does not take these options ({error})", code="graph_options"
         ) from error
     if not isinstance(found, Trainable):
         raise AppError(

@@ -320,15 +320,10 @@ def _rehearse(config: DictConfig, checked: Checked, on_remark: Callable[[str], N
 def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> Preview:
     """Play a few tasks with the model that is trained. Raises SettingsError if none of them can be trained on."""
     settings, app = checked.settings, checked.app
+    tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
     try:
         policy = LocalPolicy(str(checked.start), settings)
-    except AppError as error:
-        raise SettingsError(str(error)) from error
-    tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
-    zero = settings.flow.count_as_zero
-    playing = play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds, count_as_zero=zero)
-    try:
-        preview = asyncio.run(playing)
+        preview = asyncio.run(play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
     except AppError as error:
         raise SettingsError(str(error)) from error
     found = "; ".join(obstacles(preview, app.nodes))

@@ -128,10 +128,7 @@ async def play(
     count_as_zero: Collection[Cause] = (),
     on_rollout: Callable[[Rollout], None] = lambda rollout: None,
 ) -> Preview:
-    """Play so many rollouts of each task, one after another; `on_rollout` gets each that has ended.
-
-    Raises AppError if the app cannot play a task as it is given.
-    """
+    """Play so many rollouts of each task, one by one; `on_rollout` gets each that has ended. Raises AppError."""
     named, preview = naming_errors(app), Preview(count_as_zero=count_as_zero)
     for task in tasks:
         for number in range(rollouts):

@@ -73,6 +73,14 @@ class ChatRequest:
         tools = [list(self.tools), self.tool_choice] if self.tools else []
         return [list(self.messages), *tools, self.sampling.max_tokens, self.sampling.stop]
 
+    def told(self) -> "ChatRequest":
+        """This request for a template without tools: a form is in the prompt. Other tools are left, and refused."""
+        if [tool["function"]["name"] for tool in self.tools] != [self.form]:
+            return self
+        schema = to_json(self.tools[0]["function"]["parameters"])
+        messages = with_instruction(self.messages, f"{ANY_OBJECT} Its schema is {schema}")
+        return replace(self, messages=messages, tools=(), tool_choice="auto")
+
 
 @dataclass(frozen=True)
 class TokenReply:

@@ -13,7 +13,6 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,16 +21,7 @@ from langchain_core.messages.tool import tool_call
 
 from agentflow.graph.models.reply import CLOSING, OPENING
 from agentflow.rl.policy.borders import Tokenizer, sanitized, sanitized_tools
-from agentflow.rl.policy.chat import (
-    ANY_OBJECT,
-    ChatError,
-    ChatRequest,
-    TemplateMessage,
-    TokenReply,
-    ToolParser,
-    digest,
-    with_instruction,
-)
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, TokenReply, ToolParser, digest
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
@@ -85,7 +75,7 @@ class ChatFormat:
 
         Raises ChatError if the template refuses the conversation.
         """
-        request = self._told(request)
+        request = request if "tools" in str(self.tokenizer.chat_template) else request.told()
         if request.tools:
             _ = self.parser  # a template without tools is refused before anything is sampled
         messages = sanitized(request.messages, self.tokenizer, request.sampled)
@@ -118,7 +108,7 @@ class ChatFormat:
         self, request: ChatRequest, name: str, prompt_ids: list[int], token_ids: list[int], logprobs: list[float]
     ) -> TokenReply:
         """Return what was sampled as a reply. The ids of its tool calls derive from `name`."""
-        request = self._told(request)
+        request = request if "tools" in str(self.tokenizer.chat_template) else request.told()
         ids = list(token_ids)
         # Some families end a call by another token than a message.
         ended = bool(ids) and ids[-1] in self._special
@@ -155,15 +145,6 @@ class ChatFormat:
             reasoning=reasoning,
             unreadable=unreadable,
         )
-
-    def _told(self, request: ChatRequest) -> ChatRequest:
-        """Return a request with the form of its reply in the prompt, where the template has no place for tools."""
-        names = [tool["function"]["name"] for tool in request.tools]
-        if names != [request.form] or "tools" in str(self.tokenizer.chat_template):
-            return request
-        schema = json.dumps(request.tools[-1]["function"]["parameters"])
-        told = with_instruction(request.messages, f"{ANY_OBJECT} Its schema is {schema}")
-        return replace(request, messages=told, tools=(), tool_choice="auto")
 
     def _segments(
         self, messages: list[TemplateMessage], rendered: str, request: ChatRequest
