@@ -5,7 +5,7 @@ from langgraph.errors import GraphRecursionError
 from pydantic import ValidationError
 
 from agentflow.graph.models.reply import UNREADABLE
-from agentflow.graph.tracing.operation import Operation
+from agentflow.graph.tracing.operation import REFUSALS, Operation
 from agentflow.tools.coded_error import Cause, CodedError
 from agentflow.tools.redaction import redacted
 
@@ -22,9 +22,6 @@ def cause_of(error: Exception) -> Cause:
     packages = {kind.__module__.partition(".")[0] for kind in type(error).__mro__}
     return "agent" if CLIENTS.isdisjoint(packages) else "infrastructure"
 
-
-REFUSALS = (ValueError, LookupError, ArithmeticError)
-"""What a tool raises for arguments that it does not take, as far as a class can tell."""
 
 MALFORMED = (OutputParserException, ValidationError, GraphRecursionError)
 """What is raised in a graph for a reply that does not have the form that was asked for, or by an endless loop."""

@@ -30,7 +30,8 @@ from agentflow.graph.tracing.facts import (
     reply_facts,
     request_facts,
 )
-from agentflow.graph.tracing.operation import Kind, Operation, Sink
+from agentflow.graph.tracing.operation import REFUSALS, Kind, Operation, Sink
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.result import ToolFailure
 
 AGENT = "agentflow"
@@ -238,6 +239,7 @@ class Observer(BaseCallbackHandler):
                 failed = isinstance(error, ToolFailure)
                 operation.error = str(error.error) if failed else type(error).__name__  # type: ignore[attr-defined]
                 operation.message = str(error)
+                operation.refused = isinstance(error, REFUSALS) and not isinstance(error, CodedError)
             self._end(operation)
 
     def _end(self, operation: Operation) -> None:

@@ -8,6 +8,9 @@ from uuid import UUID
 
 from langchain_core.messages import AIMessage
 
+REFUSALS = (ValueError, LookupError, ArithmeticError)
+"""What is raised for a value that is not taken, as far as a class can tell: for what the model said or chose."""
+
 Kind = Literal["run", "module", "turn", "model_call", "tool_call", "step"]
 
 
@@ -40,6 +43,8 @@ class Operation:
     """Class of the failure: an `ErrorClass` or the name of an exception; "" without one."""
     message: str = ""
     """Text of the exception. It may hold secrets."""
+    refused: bool = False
+    """Whether the exception is one of `REFUSALS`."""
     traceparent: str = ""
     """W3C trace context from the run's metadata."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -84,16 +89,16 @@ class Operation:
         return self if self.kind == "run" or self.parent is None else self.parent.run
 
     @property
-    def given_up(self) -> bool:
-        """Return whether the operation belongs to an attempt that was started again.
+    def given_up(self) -> "Operation | None":
+        """Return the attempt that the operation belongs to, if that was started again.
 
         A node with a `RetryPolicy` that fails starts again, as does a runnable made by `with_retry`. An error alone
         gives nothing up: where a node catches an exception, or `with_fallbacks` tries something else, what the failed
         part did led to the outcome.
         """
         if self.caller is None:
-            return False
-        return self.attempt < self.caller.attempts.get(self.task, 0) or self.caller.given_up
+            return None
+        return self if self.attempt < self.caller.attempts.get(self.task, 0) else self.caller.given_up
 
 
 class Sink(Protocol):

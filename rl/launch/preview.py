@@ -163,6 +163,8 @@ def notes(preview: Preview) -> list[str]:
     found = []
     if unreadable := sum(use.unreadable for use in preview.nodes.values()):
         found.append(f"{unreadable} tool calls could not be read; the model may not know the format of its template")
+    if given_up := sum(len(one.given_up) for one in preview.rollouts):
+        found.append(f"{given_up} replies were refused and asked for again; training counts them as a try of reward 0")
     for reason, (rows, tokens) in preview.breaks.items():
         share = tokens / preview.forward_tokens
         found.append(

@@ -12,12 +12,13 @@ import hashlib
 import struct
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
 from agentflow.rl.rollout.packing import TrainingSample
-from agentflow.rl.rollout.rollout import Rollout, rewarded
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, rewarded
 from agentflow.tools.coded_error import Cause
 
 Facts = dict[str, Any]
@@ -42,6 +43,15 @@ def counts(rollout: Rollout, *, mask_cut_off: bool, count_as_zero: Collection[Ca
     """Return whether a rollout is trained on."""
     cut_off = mask_cut_off and rollout.cut_off
     return rewarded(rollout.status, count_as_zero) and not cut_off and bool(rollout.calls)
+
+
+def parts_of(rollout: Rollout, name: str) -> list[tuple[Rollout, str]]:
+    """Return a rollout with its name, after the attempts that it gave up: one more rollout of its task, of reward 0."""
+    if not (number := len(rollout.given_up)):
+        return [(rollout, name)]
+    known: Facts = {"calls": list(rollout.given_up), "faults": [True] * number, "turn_rewards": [0.0] * number}
+    failed = replace(rollout, **known, status=RolloutStatus.POLICY_FAILED, reward=0.0)
+    return [(failed, f"{name} given up"), (rollout, name)]
 
 
 def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool) -> Facts:
@@ -76,7 +86,7 @@ def assign_credit(
     """
     rows = {key: row for key, row in rows.items() if row["counted"]}
     sessions = _sessions(rows)
-    rollouts = [_facts(session, keys, rows, rewards) for session, keys in sessions.items()]
+    rollouts = [_facts(session, keys, rows, rewards) for (_, session), keys in sessions.items()]
     found: dict[str, list[CallSpan]] = {}
     for keys, credit in zip(sessions.values(), algorithm.credit(rollouts), strict=True):
         by_place = dict(zip(sorted(place for key in keys for place in rows[key]["places"]), credit, strict=True))
@@ -89,20 +99,22 @@ def assign_credit(
 def signal_of(rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> dict[str, float]:
     """Return the share of groups and of turns that have a signal, over the rollouts that are trained on."""
     counted = {key: row for key, row in rows.items() if row["counted"]}
-    rollouts = [_facts(session, keys, counted, rewards) for session, keys in _sessions(counted).items()]
+    rollouts = [_facts(session, keys, counted, rewards) for (_, session), keys in _sessions(counted).items()]
     return {
         "groups_with_signal": groups_with_signal(rollouts).value,
         "turns_with_signal": turns_with_signal(rollouts).value,
     }
 
 
-def _sessions(rows: Mapping[str, Facts]) -> dict[str, list[str]]:
-    """Return the rows of each session, ordered by name and not by completion: sums of floats depend on the order."""
-    sessions: dict[str, list[str]] = defaultdict(list)
-    for key in rows:
-        sessions[session_of(key)].append(key)
-    ordered = sorted(sessions, key=lambda session: (str(rows[sessions[session][0]]["name"]), session))
-    return {session: sessions[session] for session in ordered}
+def _sessions(rows: Mapping[str, Facts]) -> dict[tuple[str, str], list[str]]:
+    """Return the rows of each part of a session, by its name and the session.
+
+    They are ordered by name and not by completion: sums of floats depend on the order.
+    """
+    sessions: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for key, row in rows.items():
+        sessions[str(row["name"]), session_of(key)].append(key)
+    return dict(sorted(sessions.items()))
 
 
 def _facts(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> RolloutFacts:

@@ -83,6 +83,13 @@ class TokenCollector:
         """The calls that ended and count, by turn."""
         return sorted((call for made, call in self._ended if not made.given_up), key=lambda call: call.turn)
 
+    @property
+    def given_up(self) -> list[Call]:
+        """The calls of attempts that were given up for what the policy said, by turn."""
+        attempts = ((made.given_up, call) for made, call in self._ended)
+        found = [call for attempt, call in attempts if attempt and (attempt.refused or call.unreadable)]
+        return sorted(found, key=lambda call: call.turn)
+
     def begin(self, operation: Operation) -> None:
         """Number a call."""
         if operation.kind != "model_call":

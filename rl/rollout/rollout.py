@@ -83,6 +83,8 @@ class Rollout:
     turn_rewards: list[float]
     """Reward of each call by itself."""
     trace: Trace
+    given_up: Sequence[Call] = ()
+    """Calls of attempts that were given up for what the policy said; they led to no reward."""
     model_calls: Mapping[str, int] = field(default_factory=dict)
     """Number of model calls at each path, those of nodes that do not learn included."""
     spans: Sequence[Span] = ()
@@ -244,6 +246,7 @@ async def run(
         faults=[any(pair) for pair in zip(faults or unreadable, unreadable, strict=True)],
         turn_rewards=turn_rewards or [0.0] * len(calls),
         trace=trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)}),
+        given_up=collector.given_up,
         model_calls=collector.model_calls,
         spans=trace.calls_made.spans if trace.calls_made else (),
     )

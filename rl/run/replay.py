@@ -12,7 +12,7 @@ from pathlib import Path
 from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Split
-from agentflow.rl.rollout.batch import Facts, assign_credit, batch_digest, counts, facts_of
+from agentflow.rl.rollout.batch import Facts, assign_credit, batch_digest, counts, facts_of, parts_of
 from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.replay_log import Answer, ReplayLog, ReplayLogs
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, run_again
@@ -84,11 +84,12 @@ class Replay:
             if different := _difference(replay_log, rollout):
                 differences.append(f"{name}: {different}")
             task, _, session = name.rpartition("/")
-            counted = counts(rollout, mask_cut_off=flow.mask_cut_off, count_as_zero=flow.count_as_zero)
             limit = self.settings.response_tokens if flow.pack_turns else 0
-            for position, row in enumerate(pack(rollout.calls, limit=limit)):
+            found = [(row, part, of) for part, of in parts_of(rollout, name) for row in pack(part.calls, limit=limit)]
+            for position, (row, part, of) in enumerate(found):
+                counted = counts(part, mask_cut_off=flow.mask_cut_off, count_as_zero=flow.count_as_zero)
                 key = f"{task}_{session}_{position}"
-                rows[key], rewards[key] = facts_of(row, rollout, name, counted=counted), rollout.reward
+                rows[key], rewards[key] = facts_of(row, part, of, counted=counted), part.reward
             on_rollout()
         credit = assign_credit(rows, rewards, flow.algorithm)
         batch = batch_digest(rows, credit) if self.split == "train" else ""

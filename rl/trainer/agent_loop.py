@@ -32,7 +32,7 @@ from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply, digest
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
-from agentflow.rl.rollout.batch import counts, facts_of
+from agentflow.rl.rollout.batch import counts, facts_of, parts_of
 from agentflow.rl.rollout.calls import ids_array, logprobs_array
 from agentflow.rl.rollout.packing import TrainingSample, longest_prompt, pack
 from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs
@@ -157,12 +157,15 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     def outputs(self, rollout: Rollout, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """Return the rows of a rollout; one without sampled tokens gets a single, fully masked row."""
         name, step = rollout_name(row), int(row["global_steps"])
-        counted = counts(rollout, mask_cut_off=self.mask_cut_off, count_as_zero=self.count_as_zero)
         limit = self.rollout_config.response_length if self.pack_turns else 0
         end = ids_array([self.tokenizer.eos_token_id])
         empty = TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
-        rows = pack(rollout.calls, limit=limit) or [empty]
-        return [self._output(row, rollout, name, counted, step) for row in rows]
+        return [
+            self._output(row, part, of, counted, step)
+            for part, of in parts_of(rollout, name)
+            for counted in [counts(part, mask_cut_off=self.mask_cut_off, count_as_zero=self.count_as_zero)]
+            for row in pack(part.calls, limit=limit) or [empty]
+        ]
 
     def _output(self, row: TrainingSample, rollout: Rollout, name: str, counted: bool, step: int) -> AgentLoopOutput:
         most = self.rollout_config.response_length

@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, Send
 
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import Policy, serving
@@ -24,8 +25,8 @@ class Talk(TypedDict):
 class Flaky:
     """Call the policy and fail, the given number of times; then call it and continue."""
 
-    def __init__(self, failures: int) -> None:
-        self.failures = failures
+    def __init__(self, failures: int, error: Exception = OSError("flaky")) -> None:  # noqa: B008
+        self.failures, self.error = failures, error
         self.asked = 0
 
     async def __call__(self, state: Any = None) -> dict[str, Any]:
@@ -33,7 +34,7 @@ class Flaky:
         number = self.asked
         reply = await Policy().ainvoke(str(number))
         if number <= self.failures:
-            raise OSError("flaky")
+            raise self.error
         return {"said": [str(reply.text)]}
 
 
@@ -49,10 +50,14 @@ def graph(node: Any, **options: Any) -> Any:
 
 async def trained(app: Any, nodes: Sequence[str] = ("node",)) -> list[int]:
     """The number of each call that is trained on."""
+    return [call.response_ids[0] for call in (await collected(app, nodes)).calls]
+
+
+async def collected(app: Any, nodes: Sequence[str] = ("node",)) -> TokenCollector:
     collector = TokenCollector("r", nodes)
     with serving(count):
         await app.ainvoke({"said": []}, {"callbacks": [Observer(collector, raise_error=True)]})
-    return [call.response_ids[0] for call in collector.calls]
+    return collector
 
 
 def calling(inner: Any) -> Any:
@@ -103,6 +108,19 @@ def looped(node: Flaky) -> Any:
 )
 async def test_the_last_attempt_counts_and_what_led_to_what_followed(app: Any, expected: list[int]) -> None:
     assert await trained(app) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(ValueError("no date"), [1, 2]), (OSError("the network"), []), (ModelError("it is down"), [])],
+)
+async def test_an_attempt_is_the_policys_failure_if_what_it_said_was_refused(error: Any, expected: list[int]) -> None:
+    again = RetryPolicy(initial_interval=0.001, jitter=False, max_attempts=3, retry_on=Exception)
+    chain = RunnableLambda(Flaky(2, error)).with_retry(wait_exponential_jitter=False)
+    for app in (graph(Flaky(2, error), retry_policy=again), calling(chain)):
+        found = await collected(app)
+        assert [call.response_ids[0] for call in found.given_up] == expected
+        assert [call.response_ids[0] for call in found.calls] == [3]
 
 
 async def test_a_node_of_a_subgraph_begins_again_by_itself() -> None:

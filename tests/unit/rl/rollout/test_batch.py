@@ -1,14 +1,30 @@
 """Credit of every call in a step's rows."""
 
+from array import array
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.rollout.batch import CallSpan, advantages_of, assign_credit, signal_of
-from agentflow.rl.rollout.rollout import rewarded
+from agentflow.rl.rollout.batch import (
+    CallSpan,
+    advantages_of,
+    assign_credit,
+    counts,
+    facts_of,
+    parts_of,
+    signal_of,
+)
+from agentflow.rl.rollout.calls import Call
+from agentflow.rl.rollout.packing import pack
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, rewarded
 from agentflow.tools.coded_error import Cause
 from tests.unit.rl.rows import row
+
+TRACE = Trace(task=Task(id="q", question="q", gold="g"), status="answered")
 
 
 def credit(
@@ -60,6 +76,28 @@ def test_a_failure_counts_as_zero_where_its_cause_is_named(status: str, cause: C
     assert rewarded(status, causes) == (cause is not None)
     assert not rewarded(status, causes - {cause})  # type: ignore[arg-type]
     assert rewarded("ok", ())
+
+
+def test_an_attempt_that_was_given_up_is_a_rollout_of_reward_0() -> None:
+    """Both rollouts of the task earn 1, and one needed a second attempt: only that attempt was worse than the mean."""
+    calls = [Call("r", "node", turn, *map(array, "iif", ([1], [2], [-0.5])), "stop", 0) for turn in range(2)]
+    tried = Rollout("q/0", RolloutStatus.OK, 1.0, calls[1:], [False], [0.0], TRACE, given_up=calls[:1])
+    other = replace(tried, id="q/1", given_up=())
+    parts = [(part, name) for one in (tried, other) for part, name in parts_of(one, one.id)]
+    assert [(part.reward, [call.turn for call in part.calls], name) for part, name in parts] == [
+        (0.0, [0], "q/0 given up"),
+        (1.0, [1], "q/0"),
+        (1.0, [1], "q/1"),
+    ]
+    keys = ["q_0_0", "q_0_1", "q_1_0"]
+    assert [counts(part, mask_cut_off=False, count_as_zero=()) for part, _ in parts] == [False, True, True]
+    rows = {
+        key: facts_of(pack(part.calls, limit=9)[0], part, name, counted=True)
+        for key, (part, name) in zip(keys, parts, strict=True)
+    }
+    found = credit(rows, dict(zip(keys, (part.reward for part, _ in parts), strict=True)), "rloo")
+    assert [found[key][0].advantage for key in keys] == [-1.0, 0.5, 0.5]
+    assert advantages_of(rows, found)["q/0"] == [0.5]
 
 
 def test_advantages_are_told_by_rollout_whatever_its_rows() -> None:
