@@ -74,8 +74,8 @@ def trainable_agent(
     score = _function(reward, "reward") if reward else compare
     contexts, configs = _settings(context, "context"), run_config(config)
 
-    def column(task: Task | None, name: str) -> dict[str, Any]:
-        found = task.data.get(name) if task else None
+    def column(task: Task, name: str) -> dict[str, Any]:
+        found = task.data.get(name)
         return found if isinstance(found, dict) else {}
 
     @cache
@@ -93,7 +93,7 @@ def trainable_agent(
         tasks=split_tasks,
         inputs=inputs,
         reward=score,
-        context=lambda task=None: {**contexts, **column(task, "context")} or None,
+        context=lambda task: {**contexts, **column(task, "context")} or None,
         config=lambda task: merge_configs(configs, run_config(column(task, "config"))),
         answer=_function(answer, "answer") if answer else None,
         rollout=_function(rollout, "rollout") if rollout else None,

@@ -71,9 +71,11 @@ class Trainable:
         """Return a copy of the app with another reward."""
         return replace(self, reward=reward)
 
-    def context_of(self, task: Task) -> Any:
-        """Return the `context` of a task's invocation."""
-        return self.context(task) if inspect.signature(self.context).parameters else self.context()
+    def context_of(self, task: Task | None = None) -> Any:
+        """Return the `context` of a task's invocation; None without a task, if it depends on that."""
+        if not inspect.signature(self.context).parameters:
+            return self.context()
+        return self.context(task) if task else None
 
     def built(self) -> Made:
         """Return the compiled graph, or what makes it for each rollout."""

@@ -23,7 +23,7 @@ class Target:
     """The prompts of an app by node."""
 
     def __init__(self, app: Trainable, graph: Made) -> None:
-        context = app.context()
+        context = app.context_of()
         ours = isinstance(context, Context) and getattr(graph, "name", "") == agentflow.name
         self.app, self.context = app, context if ours else None
         self.file = "context.json" if ours else "prompts.json"

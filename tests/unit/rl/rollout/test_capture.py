@@ -127,7 +127,8 @@ async def _said(messages: list[Any], stream: bool) -> dict[str, Any]:
     message = found.choices[0].message
     assert found.choices[0].finish_reason == ("tool_calls" if message.tool_calls else "stop")
     fields = {"role", "content", "tool_calls"} if message.tool_calls else {"role", "content"}
-    return dict(message.model_dump(include=fields, exclude={"tool_calls": {"__all__": {"parsed_arguments"}}}))
+    without = {"tool_calls": {"__all__": {"parsed_arguments"}}}
+    return dict(message.model_dump(include=fields, exclude=without, exclude_none=stream))  # no content beside a call
 
 
 async def test_only_nodes_that_learn_ask_the_policy() -> None:
