@@ -39,15 +39,8 @@ MARKED = {
 }
 """Patterns of a call with its name and body, of an argument in the body, and of what only a call begins with."""
 
-TYPES: Mapping[type, frozenset[str]] = {
-    str: frozenset({"string"}),
-    bool: frozenset({"boolean"}),
-    int: frozenset({"integer", "number"}),
-    float: frozenset({"number"}),
-    list: frozenset({"array"}),
-    dict: frozenset({"object"}),
-    type(None): frozenset({"null"}),
-}
+_NAMES = {str: "string", bool: "boolean", int: "integer number", float: "number", list: "array", dict: "object"}
+TYPES = {kind: frozenset(names.split()) for kind, names in {**_NAMES, type(None): "null"}.items()}
 """The types of JSON Schema that a value has."""
 
 ANY = frozenset[str]().union(*TYPES.values())

@@ -83,12 +83,12 @@ class Rollout:
     turn_rewards: list[float]
     """Reward of each call by itself."""
     trace: Trace
-    given_up: Sequence[Call] = ()
-    """Calls of attempts that were given up for what the policy said; they led to no reward."""
     model_calls: Mapping[str, int] = field(default_factory=dict)
     """Number of model calls at each path, those of nodes that do not learn included."""
     spans: Sequence[Span] = ()
     """The modules and calls, with their times and without their texts."""
+    given_up: Sequence[Call] = ()
+    """Calls of attempts that were given up for what the policy said; they led to no reward."""
 
     @property
     def cut_off(self) -> bool:

@@ -32,6 +32,13 @@ def test_breaks_cost_the_tokens_that_are_computed_again() -> None:
     assert "50" in note
 
 
+def test_what_the_policy_broke_counts_and_what_is_left_out_costs_nothing() -> None:
+    ended = [trajectory(), trajectory(0.0, RolloutStatus.POLICY_FAILED), trajectory(0.0, RolloutStatus.CRASHED)]
+    shown = [Preview(ended, zero) for zero in ([], ["policy"])]
+    assert [(len(one.counted), len(one.finished), one.forward_tokens) for one in shown] == [(1, 1, 270), (2, 1, 540)]
+    assert [one.groups_with_signal.value for one in shown] == [0.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("found", "hopeless"),
     [
