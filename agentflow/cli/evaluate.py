@@ -186,9 +186,9 @@ def evaluate(
         budget=scoring.budget(),
         call=ctx.meta[CALL],
     )
-    for hint in request.hints():
-        say(f"hint: {hint}")
     with observing(tracing), _opened(request, running.out) as run:
+        for hint in request.hints():
+            say(f"hint: {hint}")
         _run(run, running)
     if as_json:
         print_json(results_data(run.results))

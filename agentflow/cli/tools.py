@@ -41,7 +41,7 @@ def list_tools(
     print_checks(console(), found, as_json=as_json)
 
 
-app.command("list", hidden=True)(list_tools)  # as data and threads have it
+app.command("list", hidden=True, epilog="Example: agentflow tools list")(list_tools)  # as data and threads have it
 
 
 def _approve(tools: str | None) -> None:
