@@ -178,8 +178,8 @@ async def stream_text(context: Context, module: Module, messages: list[BaseMessa
                 yield held
                 held = ""
     yield held
-    if chunks:
-        _readable(chunks[0] + chunks[1:])
+    if chunks:  # one alone may be the whole message of a model that does not stream
+        _readable(chunks[0] + chunks[1:] if len(chunks) > 1 else chunks[0])
 
 
 async def enforced(
