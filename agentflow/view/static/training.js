@@ -44,7 +44,7 @@ function figures({ lines, measured }) {
   const order = frequent.length > 6 ? [...frequent.slice(0, 5), "others"] : frequent;
   const gathered = chosen.map(([step, parts]) => [step, Object.fromEntries(order.map((tool) => [tool, tool === "others" ? frequent.slice(5).reduce((sum, one) => sum + (parts[one] ?? 0), 0) : parts[tool] ?? 0]))]);
   return [
-    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["reward of the finished", of("train", "reward_finished")], ["held-out accuracy", of("test", "accuracy"), true], ...passes(lines)], number(3)),
+    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["reward of the finished", of("train", "reward_finished", lines.filter((line) => line.reward_finished !== line.reward))], ["held-out accuracy", of("test", "accuracy"), true], ...passes(lines)], number(3)),
     stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
     curves("Signal, share of groups and of turns", [["groups", of("train", "groups_with_signal")], ["turns", of("train", "turns_with_signal")]], share),
