@@ -35,7 +35,6 @@ def test_the_preset_for_two_cores_is_that_for_a_gpu_but_for_device_weights_tasks
         "by_device.cpu.dtype",
         "actor_rollout_ref.actor.ppo_mini_batch_size",
         "actor_rollout_ref.actor.use_kl_loss",
-        "actor_rollout_ref.rollout.max_num_seqs",
     }
     assert {"app", "clip_low", "clip_high", "temperature"} & changed == set()
     assert {name for name in changed if name.startswith(("flow.", "actor_rollout_ref.model."))} == set()
