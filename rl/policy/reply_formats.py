@@ -22,22 +22,38 @@ Reader = Callable[[str, Sequence[Mapping[str, Any]]], Read]
 
 MARKED = {
     "qwen3_coder": (
-        r"(?:<(?:seed:)?tool_call>\s*)?<function=([^>\n]+)>(.*?)</function>(?:\s*</(?:seed:)?tool_call>)?",
-        r"<parameter=([^>\n]+)>\n?(.*?)\n?</parameter>",
-        r"tool_call>|<function=",
+        re.compile(
+            r"(?:<(?:seed:)?tool_call>\s*)?<function=([^>\n]{1,200})>((?:(?!<function=).)*?)</function>"
+            r"(?:\s*</(?:seed:)?tool_call>)?",
+            re.DOTALL,
+        ),
+        re.compile(r"<parameter=([^>\n]{1,200})>\n?((?:(?!<parameter=).)*?)\n?</parameter>", re.DOTALL),
+        re.compile(r"tool_call>|<function="),
     ),
     "glm": (
-        r"<tool_call>\s*([^\s<]+)(.*?)</tool_call>",
-        r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>",
-        r"<tool_call>",
+        re.compile(r"<tool_call>\s*+([^\s<]++)((?:(?!<tool_call>).)*?)</tool_call>", re.DOTALL),
+        re.compile(
+            r"<arg_key>((?:(?!<arg_key>).)*?)</arg_key>\s*+<arg_value>((?:(?!<arg_value>).)*?)</arg_value>", re.DOTALL
+        ),
+        re.compile(r"<tool_call>"),
     ),
     "invoke": (
-        r'(?:<[\w:]+_calls?>\s*)?<(?:atem:)?invoke name="([^"]+)">(.*?)</(?:atem:)?invoke>(?:\s*</[\w:]+_calls?>)?',
-        r'<(?:atem:)?parameter name="([^"]+)">(.*?)</(?:atem:)?parameter>',
-        r"<atem:function_calls>|<minimax:tool_call>|invoke name=",
+        re.compile(
+            r'(?:<[\w:]+_calls?>\s*)?<(?:atem:)?invoke name="([^"]{1,200})">'
+            r"((?:(?!invoke name=).)*?)</(?:atem:)?invoke>"
+            r"(?:\s*</[\w:]+_calls?>)?",
+            re.DOTALL,
+        ),
+        re.compile(
+            r'<(?:atem:)?parameter name="([^"]{1,200})">((?:(?!parameter name=).)*?)</(?:atem:)?parameter>', re.DOTALL
+        ),
+        re.compile(r"<atem:function_calls>|<minimax:tool_call>|invoke name="),
     ),
 }
-"""Patterns of a call with its name and body, of an argument in the body, and of what only a call begins with."""
+"""Patterns of a call with its name and body, of an argument in the body, and of what only a call begins with.
+
+None of them reads beyond the next beginning of its kind, so that a model that writes it for ever takes linear time.
+"""
 
 _NAMES = {str: "string", bool: "boolean", int: "integer number", float: "number", list: "array", dict: "object"}
 TYPES = {kind: frozenset(names.split()) for kind, names in {**_NAMES, type(None): "null"}.items()}
@@ -51,7 +67,7 @@ _NO_VALUE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 
 def marked(name: str) -> Reader:
     """Return the reader of a family whose arguments stand between marks."""
-    call, argument, begin = (re.compile(pattern, re.DOTALL) for pattern in MARKED[name])
+    call, argument, begin = MARKED[name]
 
     def read(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
         schemas = {str(tool["function"]["name"]): tool["function"].get("parameters") or {} for tool in tools}
@@ -105,7 +121,10 @@ def _types(schema: Any, root: Mapping[str, Any], seen: frozenset[str]) -> frozen
     return frozenset[str]().union(*(TYPES.get(type(one), ANY) for one in values)) if isinstance(values, list) else ANY
 
 
-_GEMMA = re.compile(r"<\|tool_call>call:([\w.-]+)(\{.*?\})(?:<tool_call\|>|\Z)(?:<\|tool_response>)?", re.DOTALL)
+_GEMMA = re.compile(
+    r"<\|tool_call>call:([\w.-]{1,200})(\{(?:(?!<\|tool_call>).)*?\})(?:<tool_call\|>|\Z)(?:<\|tool_response>)?",
+    re.DOTALL,
+)
 _NONE = re.compile(r"\bNone\b")  # as some of its templates write null
 _KEY = re.compile(r"([{,]\s*)([^\s{}\[\],:]+)\s*:")
 
@@ -123,19 +142,25 @@ def gemma(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
     return None if "<|tool_call>" in rest else (rest, calls)
 
 
-_LFM = re.compile(r"<\|tool_call_start\|>(.*?)<\|tool_call_end\|>", re.DOTALL)
-
-
 def lfm(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
     """Read calls of LFM2: a list of Python calls, whose values may be JSON, and whose strings may break lines."""
-    calls = list[FoundCall]()
-    for body in _LFM.findall(text):
+    calls, (rest, bodies) = list[FoundCall](), _enclosed(text, "<|tool_call_start|>", "<|tool_call_end|>")
+    for body in bodies:
         try:
             calls += _python_calls(body.strip())
         except _NO_VALUE:
             return None
-    rest = _LFM.sub("", text)
     return None if "<|tool_call_start|>" in rest else (rest, calls)
+
+
+def _enclosed(text: str, opens: str, closes: str) -> tuple[str, list[str]]:
+    """Return the text outside of marks, and what stands between each opening mark and the next closing one."""
+    rest, bodies, end = "", list[str](), 0
+    while (start := text.find(opens, end)) >= 0 and (close := text.find(closes, start + len(opens))) >= 0:
+        rest += text[end:start]
+        bodies.append(text[start + len(opens) : close])
+        end = close + len(closes)
+    return rest + text[end:], bodies
 
 
 def _python_calls(body: str) -> list[FoundCall]:
@@ -178,20 +203,19 @@ def llama(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
     return "", calls
 
 
-_HERMES = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
-
-
 def hermes(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
     """Read calls of Qwen2.5 and Qwen3: JSON between marks."""
-    found, rest = [object_from_json(body) for body in _HERMES.findall(text)], _HERMES.sub("", text)
+    rest, bodies = _enclosed(text, "<tool_call>", "</tool_call>")
+    found = [object_from_json(body) for body in bodies]
     if "<tool_call>" in rest or not all(call and {"name", "arguments"} <= call.keys() for call in found):
         return None
     return rest, [FoundCall(str(call["name"]), json.dumps(call["arguments"])) for call in found if call]
 
 
 _HARMONY = re.compile(
-    r"(?:<\|start\|>assistant)?\s*(?:<\|channel\|>commentary)?\s*to=functions\.([\w.-]+)\s*(?:<\|channel\|>commentary)?"
-    r"\s*(?:<\|constrain\|>)?(?:json)?\s*<\|message\|>(.*?)(?:<\|call\|>|\Z)",
+    r"(?:<\|start\|>assistant)?\s{0,2}(?:<\|channel\|>commentary)?\s{0,2}to=functions\.([\w.-]{1,200})\s{0,2}"
+    r"(?:<\|channel\|>commentary)?\s{0,2}(?:<\|constrain\|>)?(?:json)?\s{0,2}<\|message\|>"
+    r"((?:(?!to=functions\.).)*?)(?:<\|call\|>|\Z)",
     re.DOTALL,
 )
 

@@ -43,7 +43,7 @@ NEEDED_OTHERS = re.compile(r"--(approve|tracing) \S+")
 
 NEEDS_MORE = {
     "a key": ("chat", "eval judge", "eval rescore", "prompts", "tools"),
-    "a dump, an export or a folder": ("corpus build", "corpus look-up", "data from-traces", "doctor template"),
+    "a file": ("corpus build", "corpus look-up", "data check", "data from-traces", "doctor template"),
     "the network or a server": ("data get", "doctor", "tools test"),
     "a training or an agent": ("export", "replay", "try"),
     "a client": ("mcp", "serve"),
