@@ -37,7 +37,6 @@ from agentflow.nodes.reply_parsing import (
     spoken,
     unfence,
 )
-from agentflow.nodes.verifier import describe_call
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -76,12 +75,9 @@ _BLOCK = re.compile(r"```([\w+-]*)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "tool_input", "kwargs")
 
 
-def messages(
-    card: ToolCard, plan: Plan, prompt: str = PROMPT, *, question: str = "", memory: Sequence[Turn] = ()
-) -> list[BaseMessage]:
-    """Return the executor's conversation: the tool, and the step to carry out with it.
-
-    In the lean profile it sees the question too, and the call of the tool that failed in the turn before, if any.
+def messages(card: ToolCard, plan: Plan, prompt: str = PROMPT, *, question: str = "") -> list[BaseMessage]:
+    """Return the executor's conversation: the tool, and the step to carry out with it; in the lean profile the
+    question, too. A small model that sees a call that failed writes it again.
     """
     program = card.takes_program
     system = fill(
@@ -96,15 +92,7 @@ def messages(
     known = f"\nContext: {plan.context}" if plan.context or not question else ""
     step = f"Sub-Goal: {plan.sub_goal}{known}"
     asked = f"Question: {question}\n" if question else ""
-    return [SystemMessage(system), HumanMessage(f"{asked}{step}{_failure(memory, plan)}")]
-
-
-def _failure(memory: Sequence[Turn], plan: Plan) -> str:
-    """Return the last turn's call of the same tool and its error, which a model would repeat if it did not see them."""
-    action = memory[-1].action if memory else None
-    if action is None or not action.arguments or not action.result.error or memory[-1].plan.tool != plan.tool:
-        return ""
-    return f"\n\nThe last call was:\n{describe_call(action.arguments)}\n{action.result.describe()}\nWrite another call."
+    return [SystemMessage(system), HumanMessage(f"{asked}{step}")]
 
 
 def _failed_just_now(memory: Sequence[Turn], plan: Plan, arguments: dict[str, Any]) -> bool:
@@ -235,9 +223,8 @@ def _plain_name(name: str) -> str:
 def conversation_of(state: State, context: Context, plan: Plan, card: ToolCard) -> list[BaseMessage]:
     """Return the executor's conversation in a run."""
     profile = context.profile_of("executor")
-    question, memory = (state.question, state.memory) if profile == "lean" else ("", [])
     prompt = context.prompts.get("executor", PROMPTS[profile])
-    return messages(card, plan, prompt, question=question, memory=memory)
+    return messages(card, plan, prompt, question=state.question if profile == "lean" else "")
 
 
 class Executor:
@@ -299,8 +286,8 @@ class Executor:
             arguments = call_in(plan, card)
             if arguments is not None and not _failed_just_now(state.memory, plan, arguments):
                 return json.dumps(arguments)
-            if arguments is not None:  # a small model that sees what failed writes it again
-                plan, state = plan.model_copy(update={"context": ""}), state.model_copy(update={"memory": []})
+            if arguments is not None:
+                plan = plan.model_copy(update={"context": ""})
         return await ask(context, "executor", conversation_of(state, context, plan, card), reply_form(card))
 
     async def _after_approval(self, state: State, call: PendingCall, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
