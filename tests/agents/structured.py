@@ -1,12 +1,11 @@
 """Structured output in the forms that people write it, none of which shows the schema to the model by itself."""
 
+from importlib.util import find_spec
 from typing import Any
 
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ProviderStrategy
-from langchain_anthropic import ChatAnthropic
 from langchain_core.runnables import RunnableLambda
-from langchain_google_genai import ChatGoogleGenerativeAI
 from openai import AsyncOpenAI
 from pydantic import BaseModel, SecretStr
 
@@ -20,8 +19,6 @@ class Sum(BaseModel):
     b: int
 
 
-claude = ChatAnthropic(model_name="claude-sonnet-4-5", api_key=SecretStr("none"), timeout=None, stop=None)
-gemini = ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key=SecretStr("none"))
 agent: Any = create_agent(model, response_format=ProviderStrategy(Sum))
 client = AsyncOpenAI(base_url=URL, api_key="none")
 
@@ -38,9 +35,18 @@ FORMS: dict[str, Any] = {
     "json_mode": model.with_structured_output(Sum, method="json_mode"),
     "json schema": model.with_structured_output(Sum.model_json_schema(), method="json_schema") | Sum.model_validate,
     "function_calling": model.with_structured_output(Sum, method="function_calling"),
-    "anthropic": claude.with_structured_output(Sum, method="json_schema"),
-    "gemini": gemini.with_structured_output(Sum, method="json_schema"),
     "ollama": model.bind(format=Sum.model_json_schema()) | (lambda said: Sum.model_validate_json(said.text)),
     "parse": RunnableLambda(parse),
     "agent": RunnableLambda(lambda q: {"messages": q}) | agent | (lambda state: state["structured_response"]),
 }
+
+if find_spec("langchain_anthropic"):  # not with the packages of `make test` alone
+    from langchain_anthropic import ChatAnthropic
+
+    claude = ChatAnthropic(model_name="claude-sonnet-4-5", api_key=SecretStr("none"), timeout=None, stop=None)
+    FORMS["anthropic"] = claude.with_structured_output(Sum, method="json_schema")
+if find_spec("langchain_google_genai"):
+    from langchain_google_genai import ChatGoogleGenerativeAI
+
+    gemini = ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key=SecretStr("none"))
+    FORMS["gemini"] = gemini.with_structured_output(Sum, method="json_schema")

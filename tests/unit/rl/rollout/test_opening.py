@@ -65,15 +65,15 @@ async def test_files_and_the_names_of_langgraph_json(
     (tmp_path / "json.py").write_text("from tests.agents.exported import builder as graph\n")  # not Python's
     (tmp_path / "langgraph.json").write_text('{"graphs": {"mine": "./src/own_agent/graph.py:graph"}}')
     monkeypatch.chdir(tmp_path)
-    assert app_settings(["mine", "answer=a:b", "steps=2"], None, None, "", "", config="{}") == [
-        f"app='{package}/graph.py:graph'",
-        "options.answer=a:b",
-        "steps=2",
-        "options.config='{}'",
-    ]
     for name in (f"{package}/graph.py:graph", "src/own_agent/graph.py:graph", "json.py:graph", "mine"):
         found, _ = await played(name, tasks)
         assert (found.status, found.calls[0].node) == (RolloutStatus.OK, "answer")
+
+
+def test_an_app_and_its_options_are_named_on_the_command_line() -> None:
+    pytest.importorskip("hydra")
+    said = app_settings(["tests.agents.exported:builder", "answer=a:b", "steps=2"], None, None, "", "", config="{}")
+    assert said == ["app='tests.agents.exported:builder'", "options.answer=a:b", "steps=2", "options.config='{}'"]
 
 
 async def test_a_rollout_may_be_the_users_own_call(tasks: str) -> None:
