@@ -26,7 +26,7 @@ _ALIASES = ("answer_aliases", "aliases")
 COLUMNS = {*_QUESTION, *_ANSWER, *_ALIASES, "options", "choices", "answer_idx", "type", "source", "meta_info"}
 _ASKS = "Answer with the letter of one option."
 _LETTERED = re.compile(r"([A-Z])[.)] +")
-_SOLUTION = re.compile(r".*^#### *(?=\S)", re.DOTALL | re.MULTILINE)
+_SOLUTION = re.compile(r"\A.*^#### *(?=\S)", re.DOTALL | re.MULTILINE)
 """What precedes the answer in a solution of GSM8K."""
 
 

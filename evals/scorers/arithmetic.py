@@ -16,7 +16,7 @@ _WRITTEN = (
     (re.compile(r"[{\[]"), "("),
     (re.compile(r"[}\]]"), ")"),
     (re.compile(r"\^"), "**"),
-    (re.compile(r" *(?:\\[bp]?mod|\bmod) *"), "%"),
+    (re.compile(r" {0,9}(?:\\[bp]?mod|\bmod) {0,9}"), "%"),
     (re.compile(r"(?<=\d),(?=\d{3}\b)"), ""),
     (re.compile(r"(?<=[\d)]) *(?=\(|comb|sqrt|factorial)"), "*"),
 )

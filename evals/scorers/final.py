@@ -26,7 +26,9 @@ _LEAD = re.compile(
     r"(?:so,? |therefore,? )?(?:(?:the|my) (?:(?:final|correct) )?answer is:?|(?:it|he|she) (?:is|was)|it['’]s)\s+",
     re.IGNORECASE,
 )
-_APPENDED = re.compile(r"\n\s*[*_#]*(?:TERMINATE\b|(?:[Ss]ources?|[Rr]eferences?)[*_]*:).*\Z|\s+TERMINATE\Z", re.DOTALL)
+_APPENDED = re.compile(
+    r"\n[^\S\n]{0,9}[*_#]{0,9}(?:TERMINATE\b|(?:[Ss]ources?|[Rr]eferences?)[*_]*:).*\Z|\s{1,9}TERMINATE\Z", re.DOTALL
+)
 """What programs and search agents put after an answer."""
 _CHANGED_BEFORE = re.compile(r"(?:\bnot |[≠¬] ?|\\neq? ?|[-−+/^√\d]|\\sqrt)[{(]?\Z")
 _CHANGED_AFTER = re.compile(

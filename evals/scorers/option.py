@@ -81,7 +81,7 @@ _POINTS = re.compile(
 )
 """Text before an option that makes it the conclusion, whatever the sentence begins with."""
 _AFTER = re.compile(
-    rf"[{_LAYOUT}!]*(?:です|である)?[{_LAYOUT}!]*\Z|[\s)\],.:;(–—-]{{0,4}}{_REASON}", re.IGNORECASE | re.DOTALL
+    rf"[{_LAYOUT}!]*+(?:(?:です|である)[{_LAYOUT}!]*+)?\Z|[\s)\],.:;(–—-]{{0,4}}{_REASON}", re.IGNORECASE | re.DOTALL
 )
 _APPOSITION = re.compile(r"[)\]]{0,2}(?: here)? ?[,.:;(–—-].*", re.DOTALL)
 _LIST = rf"[\[(]?{_MENTIONS}(?:[)\]]{{0,2}}(?:,| or| and| nor){{1,2}} ?[\[(]?{_MENTIONS}){{0,9}}[)\]]{{0,2}}"

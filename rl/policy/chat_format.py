@@ -28,11 +28,11 @@ KEPT_SEGMENTS = 256
 
 SEVERAL = "<|message|>"
 THOUGHT = re.compile(
-    r"(?:<\|start\|>assistant)?\s*(?:<\|channel\|>analysis|to=self)<\|message\|>(.*?)(?:<\|end\|>|<\|eom\|>|\Z)",
+    r"(?:<\|start\|>assistant)?\s{0,4}(?:<\|channel\|>analysis|to=self)<\|message\|>(.*?)(?:<\|end\|>|<\|eom\|>|\Z)",
     re.DOTALL,
 )
 HEADER = re.compile(
-    r"(?:<\|start\|>assistant)?\s*(?:<\|channel\|>(?:final|commentary)|to=(?!functions\.)[\w.-]+)<\|message\|>"
+    r"(?:<\|start\|>assistant)?\s{0,4}(?:<\|channel\|>(?:final|commentary)|to=(?!functions\.)[\w.-]{1,200})<\|message\|>"
     r"|<\|end\|>|<\|eom\|>"
 )
 """The format of gpt-oss and of Muse, in which a reply is several messages: thoughts, and what begins and ends others.

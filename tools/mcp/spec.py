@@ -87,7 +87,7 @@ def filled(text: str, server: str) -> str:
             code="missing_variable",
         )
 
-    return re.sub(r"\$\{([^}]*)\}", value, text)
+    return re.sub(r"\$\{([^}]{0,300})\}", value, text)
 
 
 def _command(text: str) -> ServerSpec:
