@@ -13,14 +13,16 @@ import pytest
 from typer.testing import CliRunner
 
 from agentflow.cli import app
-from agentflow.nodes.planner import DESCRIPTIONS
+from agentflow.nodes.planner import DESCRIPTIONS, EXAMPLES
 from benchmarks.real import llamacpp
 
 pytestmark = pytest.mark.slow
 
 QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "real" / "dev.jsonl"
 ASKED = 8
-OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", *DESCRIPTIONS.values())
+DESCRIBED = [text for texts in DESCRIPTIONS.values() for text in texts]
+SHOWN = [question for question, *_ in EXAMPLES.values()]
+OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", "Input:", *DESCRIBED, *SHOWN)
 """Texts of our prompts that have no place in the call of a tool."""
 
 
