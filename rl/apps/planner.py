@@ -19,6 +19,9 @@ from agentflow.graph.state import InputState
 from agentflow.rl.apps.agent import GivenNodes, app_nodes
 from agentflow.rl.apps.trainable import AppError, Split, Trainable, no_faults
 
+CLOCK = 86_400.0
+"""Maximum seconds of a run, beyond those of any rollout: `rollout_seconds` is the clock of a rollout."""
+
 
 def atlas(
     max_turns: int = 6,
@@ -72,7 +75,7 @@ def trainable(
         "models": dict.fromkeys(modules, "policy"),
         "sampling": {module: {"max_tokens": max_tokens} for module in modules},
     }
-    context = Context.model_validate({"structured_output": "off", **settings, **policy})
+    context = Context.model_validate({"structured_output": "off", "max_seconds": CLOCK, **settings, **policy})
 
     def rewarded(task: Task, state: Any) -> float | Awaitable[float | None] | None:
         return 0.0 if state.get("status") == "no_plan" else reward(task, state)

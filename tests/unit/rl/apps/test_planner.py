@@ -1,10 +1,13 @@
 """AgentFlow's planner as an app, with the oracle in the policy's place."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+import agentflow.rl
 from agentflow.evals.agent_names import AGENTS
 from agentflow.evals.atlas.oracle import Oracle
 from agentflow.rl.apps.planner import atlas
@@ -14,6 +17,7 @@ from agentflow.rl.rollout.rollout import RolloutStatus
 from tests.failing import fails
 from tests.graphs import rollout
 
+PRESETS = Path(agentflow.rl.__file__).parent / "presets"
 TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 
 
@@ -65,6 +69,12 @@ def test_train_and_test_tasks_differ_and_a_level_has_its_own_questions() -> None
     assert not train & test
     known, unknown = (atlas(level=level).tasks("train", 24) for level in ("atlas", "discovery"))
     assert not {task.family for task in known} & {task.family for task in unknown}
+
+
+def test_the_clock_of_a_rollout_is_the_trainings() -> None:
+    """A small model on a busy processor may take longer than a run's usual five minutes."""
+    clocks = [re.findall(r"^rollout_seconds: (\d+)", path.read_text(), re.MULTILINE) for path in PRESETS.glob("*.yaml")]
+    assert max(int(seconds) for found in clocks for seconds in found) <= atlas().context().max_seconds
 
 
 async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
