@@ -5,6 +5,7 @@ import sys
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import typer
 
@@ -55,7 +56,7 @@ def chat(options: AttendedOptions, keeping: KeepingOptions, tracing: Tracing = N
         conversation = stack.enter_context(_Conversation(context, run))
         failed = _talk(conversation, keeping.trace)
     if run.thread and sys.stdin.isatty():
-        say(f"the conversation is kept; continue it with agentflow chat --thread {run.thread}")
+        say(f"the conversation is kept; continue it with agentflow chat --thread {conversation.thread}")
     if failed and not sys.stdin.isatty():
         raise typer.Exit(FAILED)
 
@@ -123,7 +124,7 @@ class _Conversation:
     def __init__(self, context: "Context", run: RunLocation) -> None:
         self.context, self._run = context, run
         self.model = context.model_name_of("planner")
-        self._thread, self._number = run.thread or "this", 1
+        self.thread = run.thread or "this"
         self._runner, self._open = asyncio.Runner(), AsyncExitStack()
 
     def __enter__(self) -> "_Conversation":
@@ -142,13 +143,12 @@ class _Conversation:
 
     def ask(self, question: str, view: RunView) -> "Trace":
         """Return the trace of a question, shown in `view`. Raises KeyboardInterrupt when it is cancelled."""
-        return self._runner.run(show_run(self._agent, question, self.context, view, self._thread))
+        return self._runner.run(show_run(self._agent, question, self.context, view, self.thread))
 
     def begin(self) -> str:
-        """Begin another conversation. Return the name of its thread."""
-        self._number += 1
-        self._thread = f"{self._run.thread or 'this'}-{self._number}"
-        return self._thread
+        """Begin another conversation. Return the name of its thread, which no earlier conversation has."""
+        self.thread = f"{self._run.thread or 'this'}-{uuid4().hex[:8]}"
+        return self.thread
 
     async def _start(self) -> "Agent":
         from agentflow.graph.checkpoints import open_checkpointer

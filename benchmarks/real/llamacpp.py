@@ -19,7 +19,7 @@ import httpx
 FETCH = Path(__file__).resolve().parents[3] / "shared" / "models" / "qwen.py"
 KEPT = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "agentflow" / "models"
 PORTS = {"0.5b": 18105, "1.5b": 18115}
-"""The port of each model in evaluations, which are gone on with only under the same address."""
+"""The port of each model in evaluations. The address is one of their settings: with another one, none is resumed."""
 SLOTS, TOKENS = 8, 4096
 """More slots than questions at a time: each keeps the prompt of a module, which is then not read again."""
 

@@ -20,7 +20,7 @@ _COMPARED = 60
 
 @dataclass(frozen=True)
 class FileCheck:
-    """What is read of a file of questions."""
+    """The tasks that were read from a file of questions, and the problems that were found."""
 
     tasks: Mapping[str, Task]
     """The tasks by their place in the file, without repeated ones."""

@@ -27,7 +27,7 @@ COLUMNS = {*_QUESTION, *_ANSWER, *_ALIASES, "options", "choices", "answer_idx", 
 _ASKS = "Answer with the letter of one option."
 _LETTERED = re.compile(r"([A-Z])[.)] +")
 _SOLUTION = re.compile(r"\A.*^#### *(?=\S)", re.DOTALL | re.MULTILINE)
-"""What precedes the answer in a solution of GSM8K."""
+"""The worked solution before the answer in a row of GSM8K."""
 
 
 def text(row: Row) -> Task:

@@ -29,7 +29,7 @@ _LEAD = re.compile(
 _APPENDED = re.compile(
     r"\n[^\S\n]{0,9}[*_#]{0,9}(?:TERMINATE\b|(?:[Ss]ources?|[Rr]eferences?)[*_]*:).*\Z|\s{1,9}TERMINATE\Z", re.DOTALL
 )
-"""What programs and search agents put after an answer."""
+"""Text that programs and search agents append to an answer."""
 _CHANGED_BEFORE = re.compile(r"(?:\bnot |[≠¬] ?|\\neq? ?|[-−+/^√\d]|\\sqrt)[{(]?\Z")
 _CHANGED_AFTER = re.compile(
     r"[})]?(?:[-−+/^²³](?!\{?\\circ)|\\?%|\\(?:pi|cdot|times|sqrt))(?! )|\$? (?:is|was) (?:not|wrong)\b"

@@ -1,4 +1,4 @@
-"""What a model's reply is, judged once, before any node reads it.
+"""Classification of a model's reply (spoken, refused, cut off ...), made once, before any node reads it.
 
 Models and servers differ in what they send beside what is said: thoughts, in a field or between the marks of the
 model's family; the mark that ends a message; a refusal; a filter's reason. The tables here know them for all readers.
@@ -34,7 +34,7 @@ MUTE = ("thought", "cut_off")
 _REASONS = {"length": "cut_off", "max_tokens": "cut_off", "refusal": "refused"} | dict.fromkeys(
     ("content_filter", "content_filtered", "safety", "blocklist", "prohibited_content"), "filtered"
 )
-"""What a reply without a text is, by the reason why it ended."""
+"""Kind of a reply without text, by its finish reason."""
 
 THOUGHTS = (
     (r"<(?:think(?:ing)?|thought|seed:think)>", r"</(?:think(?:ing)?|thought|seed:think)>"),  # Qwen, DeepSeek, GLM ...

@@ -58,6 +58,13 @@ def test_words_that_are_no_question(script: Scripted) -> None:
     assert "no command /nonsense" in done.stderr
 
 
+def test_a_new_conversation_is_new_in_every_session(script: Scripted) -> None:
+    pytest.importorskip("aiosqlite")
+    for _ in range(2):
+        assert run("chat", "--model", script.spec, "--thread", "monday", says="/new\nFirst?\n").exit_code == 0
+    assert script.asked("follow_up") == []
+
+
 def test_a_failed_turn_is_one_line_and_the_conversation_goes_on(script: Scripted) -> None:
     def fails(_: Any) -> str:
         raise ModelError("the server is away", code="away")
