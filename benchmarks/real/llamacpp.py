@@ -39,8 +39,14 @@ def fetched(size: str) -> Path:
 
 
 @contextmanager
-def serving(size: str, port: int = 0) -> Iterator[str]:
-    """Serve Qwen2.5-Coder-Instruct of that size, at any free port if none is given; yields its spec."""
+def serving(size: str, port: int = 0, spec: str = "") -> Iterator[str]:
+    """Serve Qwen2.5-Coder-Instruct of that size, at any free port if none is given; yields its spec.
+
+    With a `spec`, that model is used, and nothing is served: it runs already, behind a faster server perhaps.
+    """
+    if spec:
+        yield spec
+        return
     model, port = fetched(size), port or _free_port()
     # Threads that spin while they wait for each other stand still on a busy machine.
     quiet = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}

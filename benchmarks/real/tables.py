@@ -22,7 +22,7 @@ SEARCHED = ("hotpotqa", "2wiki", "musique")
 FILES = {"gsm8k": "gsm8k/test.jsonl", "amc23": "amc23.jsonl", "medqa": "medqa_test.jsonl"}
 BENCHMARKS = ("gsm8k", "game24", *SEARCHED, "medqa", "amc23")
 AGENTS = ("direct", "rag", "react", "team", "agentflow")
-SETTINGS = ("--max-turns", "6", "--concurrency", "4", "--context", "max_tokens=800", "--context", "max_seconds=7200")
+SETTINGS = ("--max-turns", "6", "--concurrency", "8", "--context", "max_tokens=800", "--context", "max_seconds=7200")
 
 
 def arguments(benchmark: str, agent: str, limit: int, data: Path, out: Path) -> list[str]:
@@ -88,6 +88,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real.tables", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the questions and passages")
     parser.add_argument("--size", choices=("0.5b", "1.5b"), default="1.5b", help="the model")
+    parser.add_argument("--model", default="", metavar="SPEC", help="a server of that model which runs, not llama.cpp")
     parser.add_argument("--limit", type=int, default=50, help="most questions of a benchmark")
     parser.add_argument("--only", action="append", default=[], metavar="BENCHMARK[:AGENT]", help="only these cells")
     parser.add_argument("--out", type=Path, default=Path("runs/tables"), help="folder of the traces")
@@ -98,14 +99,14 @@ def main() -> int:
     if options.table:
         print(table(recorded.get(options.size, {})))
         return 0
-    if lacks := lacking():
+    if not options.model and (lacks := lacking()):
         print(f"no real model can be served: {lacks}", file=sys.stderr)
         return 2
     prepare(options.data, options.out)
     rows = [json.loads(line) for line in (options.data / "multihop" / "test.jsonl").read_text("utf-8").splitlines()]
     titles = {row["question"]: row["titles"] for row in rows}
     cells: dict[str, dict[str, dict[str, float]]] = recorded.setdefault(options.size, {})
-    with serving(options.size, PORTS[options.size]) as spec:
+    with serving(options.size, PORTS[options.size], options.model) as spec:
         for benchmark in BENCHMARKS:
             for agent in AGENTS if benchmark in SEARCHED else [one for one in AGENTS if one != "rag"]:
                 if options.only and not {benchmark, agent, f"{benchmark}:{agent}"} & {*options.only}:
