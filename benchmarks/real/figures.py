@@ -14,6 +14,7 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
     right = sum(trace["decision"] == "correct" for trace in traces)
     tokens = sum(one["total_tokens"] for one in usage)
     called = [turn for turn in turns if turn["result"]["error"] not in ("bad_plan", "unknown_tool")]
+    judged = [turn for turn in turns if "verifier" in turn["finish_reasons"]]  # no verdict is asked where nothing was found
 
     def share(which: list[dict[str, Any]], of: list[dict[str, Any]]) -> float:
         return len(which) / max(1, len(of))
@@ -24,7 +25,7 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
         "undecided": sum(trace["decision"] == "undecided" for trace in traces),
         "plans read at the first try": share(_once(called, "planner"), turns),
         "calls read": share([turn for turn in called if turn["result"]["error"] != "bad_arguments"], called),
-        "verdicts read at the first try": share(_once(turns, "verifier"), turns),
+        "verdicts read at the first try": share(_once(judged, "verifier"), judged),
         "turns with a tool error": share([turn for turn in called if turn["result"]["error"]], called),
         "calls": sum(one["calls"] for one in usage) / len(traces),
         "tokens": tokens / len(traces),
