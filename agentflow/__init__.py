@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentflow.graph.as_tool import build_tool
     from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
     from agentflow.graph.context import Context, Sampling
+    from agentflow.graph.middleware import PlannerVerifierMiddleware, VerifierMiddleware
     from agentflow.graph.models.loading import load_model
     from agentflow.graph.models.spec import ModelError
     from agentflow.graph.run.cost import Budget, Price
@@ -45,6 +46,8 @@ _HOME = {
     "open_checkpointer": "agentflow.graph.checkpoints",
     "Context": "agentflow.graph.context",
     "Sampling": "agentflow.graph.context",
+    "PlannerVerifierMiddleware": "agentflow.graph.middleware",
+    "VerifierMiddleware": "agentflow.graph.middleware",
     "ModelError": "agentflow.graph.models.spec",
     "load_model": "agentflow.graph.models.loading",
     "State": "agentflow.graph.state",
@@ -69,6 +72,7 @@ __all__ = [
     "Context",
     "ErrorClass",
     "ModelError",
+    "PlannerVerifierMiddleware",
     "Policy",
     "Price",
     "Record",
@@ -84,6 +88,7 @@ __all__ = [
     "Trainable",
     "Turn",
     "Verdict",
+    "VerifierMiddleware",
     "aevaluate",
     "build_graph",
     "build_tool",

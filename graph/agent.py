@@ -78,7 +78,7 @@ def build_graph(
             does not exist; or a model is neither a spec nor a chat model.
     """
     redact_langchain_tracing()
-    context = _with_models(context, model, models)
+    context = with_models(context, model, models)
     toolbox = Toolbox(tools)
     own: dict[str, Node] = {
         "analyst": Analyst(toolbox),
@@ -104,7 +104,8 @@ def build_graph(
     return agent.with_config(recursion_limit=RECURSION_LIMIT, configurable=durable)
 
 
-def _with_models(context: Context | None, model: Model | None, models: Mapping[Module, Model] | None) -> Context | None:
+def with_models(context: Context | None, model: Model | None, models: Mapping[Module, Model] | None) -> Context | None:
+    """Return the settings with these models in place of their own; None if there are neither."""
     given = {"model": model} if model is not None else {}
     own = {"models": {**(context.models if context else {}), **models}} if models else {}
     if not given and not own:
