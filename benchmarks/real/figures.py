@@ -14,7 +14,8 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
     right = sum(trace["decision"] == "correct" for trace in traces)
     tokens = sum(one["total_tokens"] for one in usage)
     called = [turn for turn in turns if turn["result"]["error"] not in ("bad_plan", "unknown_tool")]
-    judged = [turn for turn in turns if "verifier" in turn["finish_reasons"]]  # no verdict is asked where nothing was found
+    # No verdict is asked where nothing was found.
+    judged = [turn for turn in turns if "verifier" in turn["finish_reasons"]]
 
     def share(which: list[dict[str, Any]], of: list[dict[str, Any]]) -> float:
         return len(which) / max(1, len(of))
