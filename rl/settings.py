@@ -130,9 +130,7 @@ class TrainingSettings(RunSettings):
         except ValidationError as error:
             first = error.errors()[0]
             if first["type"] == "union_tag_invalid":
-                tag = first["ctx"]["tag"]
-                remedy = "; prompts evolve with the command agentflow prompts" if tag == "gepa" else ""
-                known = f"there is no algorithm '{tag}'; there are {', '.join(NAMES)}{remedy}"
+                known = f"there is no algorithm '{first['ctx']['tag']}'; there are {', '.join(NAMES)}"
                 raise SettingsError(known, code="unknown_algorithm") from error
             name = ".".join(str(part) for part in first["loc"] if part not in NAMES)
             raise SettingsError(f"{name}={first['input']}: {expected(first)}", code="bad_value") from error

@@ -106,7 +106,6 @@ def test_an_extra_that_is_missing_is_named(
     [
         ("mcp", "agentflow.mcp_server", "mcp", "[mcp]"),
         ("opentelemetry.sdk.trace", "agentflow.graph.tracing.otlp", "solve q --tracing otel", "[otel]"),
-        ("gepa", "agentflow.rl.prompts.search", "prompts", "[prompts]"),
     ],
 )
 def test_the_extra_of_a_package_that_is_missing_is_named(

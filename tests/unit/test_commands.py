@@ -23,7 +23,7 @@ from tests.scripted import Scripted
 
 COMMAND = typer.main.get_command(app)
 WRONG = [line.split("  ->  ") for line in Path(__file__).with_name("wrong_calls.txt").read_text().splitlines()]
-NEEDS = {"verl": ("train", "replay", "doctor template", "serve --learn", "try "), "gepa": ("prompts ",)}
+NEEDS = {"verl": ("train", "replay", "doctor template", "serve --learn", "try ")}
 """Beginnings of the lines that need these packages."""
 
 

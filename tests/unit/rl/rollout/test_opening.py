@@ -13,7 +13,6 @@ from agentflow.cli.train import app_settings
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
-from agentflow.rl.prompts.targets import Target
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
 from tests.agents import remembering
 from tests.graphs import Server, rollout
@@ -96,7 +95,6 @@ async def test_context_of_the_schema_of_options_and_of_the_task(context: Any, ro
     server = Server("fine")
     found = await rollout(app, server, task=app.tasks("train", 9)[row])
     assert prompts(server) == [said], found.trace.error
-    assert Target(app, app.built()).context is None  # a search of prompts has no task yet
 
 
 async def test_config_of_options_and_of_the_task(tasks: str) -> None:
