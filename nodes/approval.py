@@ -1,12 +1,12 @@
 """Approval of tool calls: before a call is made, a person approves, edits or refuses it.
 
 Proposals and answers are plain data, so that Studio, the SDK and the command line work alike. In addition to
-AgentFlow's fields, the payload has those of LangGraph's agent inbox (`action_request`, `config`, `description`), and
-the inbox's answers are accepted too.
+AgentFlow's fields, the payload has those of LangChain's HumanInTheLoopMiddleware (`action_requests`, `review_configs`)
+and of the older agent inbox (`action_request`, `config`, `description`), and the answers of both are accepted.
 """
 
 import json
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from langchain_core.tools import BaseTool
 from langgraph.types import interrupt
@@ -20,8 +20,11 @@ from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import argument_problem
 from agentflow.tools.untrusted_text import bounded_line
 
+if TYPE_CHECKING:  # it takes a second to import
+    from langchain.agents.middleware.human_in_the_loop import ActionRequest, ReviewConfig
 
-class ActionRequest(TypedDict):
+
+class InboxRequest(TypedDict):
     """The call, in the agent inbox's format."""
 
     action: str
@@ -47,7 +50,10 @@ class Proposal(TypedDict):
     turn: int
     note: str
     """A warning: the call may have been made before, or the last edit is invalid. Usually empty."""
-    action_request: ActionRequest
+    action_requests: list["ActionRequest"]
+    """The one call, in LangChain's format."""
+    review_configs: list["ReviewConfig"]
+    action_request: InboxRequest
     config: Allowed
     description: str
 
@@ -60,6 +66,8 @@ class ApprovalDecision(BaseModel):
     decision: Literal["approve", "edit", "refuse"]
     arguments: Any = None
     """For "edit": the arguments to call with; None for the proposed ones."""
+    tool: str | None = None
+    """For "edit": the tool that the answer names. No other than the proposed one can be called."""
     reason: str | None = None
     """For "refuse": the reason, which the planner reads."""
 
@@ -92,6 +100,9 @@ def ask_person(call: PendingCall, turn: int, tool: BaseTool) -> dict[str, Any] |
         if decision.decision == "refuse":
             reason = json.dumps(bounded_line(decision.reason or "no reason given", 160), ensure_ascii=False)
             return ToolResult.failed(ErrorClass.REFUSED, f"a person refused this call: {reason}")
+        if decision.tool not in (None, call.plan.tool):
+            note = f"the edit cannot be used: it is for another tool than {call.plan.tool}; refuse the call instead"
+            continue
         if decision.decision == "approve" or decision.arguments is None:
             return call.arguments
         if (problem := argument_problem(tool, decision.arguments)) is None:
@@ -103,43 +114,51 @@ def read_decision(answer: object) -> ApprovalDecision:
     """Return a person's answer, given in any of its forms. Any other value is a refusal. Never raises.
 
     The forms are {"decision": "approve" | "edit" | "refuse", "arguments": {...}, "reason": ...}, one of those words
-    alone, or the agent inbox's {"type": "accept" | "edit" | "response" | "ignore", "args": ...}, also as a list of one.
+    alone, LangChain's {"decisions": [{"type": "approve" | "edit" | "reject", "edited_action": {...}, "message": ...}]},
+    and the agent inbox's {"type": "accept" | "edit" | "response" | "ignore", "args": ...}. An object may be in a list.
     """
+    if isinstance(answer, dict) and "decisions" in answer:
+        answer = answer["decisions"]
     if isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]
     if isinstance(answer, str):
         answer = {"decision": answer.strip().lower()}
     if isinstance(answer, dict) and "type" in answer:
-        answer = _from_inbox(answer)
+        answer = _typed(answer)
     try:
         return ApprovalDecision.model_validate(answer)
     except ValidationError:
         return ApprovalDecision(decision="refuse", reason="the answer was not approve, edit or refuse")
 
 
-def _from_inbox(answer: dict[str, Any]) -> dict[str, Any]:
-    given = answer.get("args")
+def _typed(answer: dict[str, Any]) -> dict[str, Any]:
     match answer["type"]:
-        case "accept":
+        case "approve" | "accept":
             return {"decision": "approve"}
         case "edit":
-            return {"decision": "edit", "arguments": given.get("args") if isinstance(given, dict) else given}
-        case "response":
-            return {"decision": "refuse", "reason": str(given)}
-        case "ignore":
-            return {"decision": "refuse"}
+            edited = answer.get("edited_action", answer.get("args"))
+            if not isinstance(edited, dict):
+                return {"decision": "edit", "arguments": edited}
+            tool = edited.get("name", edited.get("action"))
+            return {"decision": "edit", "arguments": edited.get("args"), "tool": tool}
+        case "reject" | "respond" | "response" | "ignore":
+            reason = answer.get("message", answer.get("args"))
+            return {"decision": "refuse", "reason": None if reason is None else str(reason)}
     return answer
 
 
 def _proposal(call: PendingCall, turn: int, note: str) -> Proposal:
     tool, arguments, sub_goal = call.plan.tool, call.arguments, call.plan.sub_goal
+    description = f"{sub_goal}\n\n{note}".strip()
     return Proposal(
         tool=tool,
         arguments=arguments,
         sub_goal=sub_goal,
         turn=turn,
         note=note,
-        action_request=ActionRequest(action=tool, args=arguments),
+        action_requests=[{"name": tool, "args": arguments, "description": description}],
+        review_configs=[{"action_name": tool, "allowed_decisions": ["approve", "edit", "reject"]}],
+        action_request=InboxRequest(action=tool, args=arguments),
         config=Allowed(allow_accept=True, allow_edit=True, allow_respond=True, allow_ignore=True),
-        description=f"{sub_goal}\n\n{note}".strip(),
+        description=description,
     )

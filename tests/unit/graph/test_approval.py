@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents.middleware.human_in_the_loop import HITLRequest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import TypeAdapter
 
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
@@ -43,10 +45,18 @@ async def test_what_a_person_sees(scripted: Script) -> None:
         "sub_goal": "repeat it",
         "turn": 1,
         "note": "",
+        "action_requests": [{"name": "echo", "args": {"text": "hello"}, "description": "repeat it"}],
+        "review_configs": [{"action_name": "echo", "allowed_decisions": ["approve", "edit", "reject"]}],
         "action_request": {"action": "echo", "args": {"text": "hello"}},
         "config": {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": True},
         "description": "repeat it",
     }
+
+
+async def test_a_client_of_langchains_middleware_reads_the_request(scripted: Script) -> None:
+    graph, _ = await waiting(scripted())
+    (task,) = (await graph.aget_state(THREAD)).tasks
+    TypeAdapter(HITLRequest).validate_python(task.interrupts[0].value)
 
 
 DECISIONS = Path(__file__).with_name("cases") / "decisions.jsonl"
@@ -68,14 +78,18 @@ async def test_a_person_decides(answer: Any, arguments: Any, output: str, error:
 @pytest.mark.parametrize(
     ("edit", "problem"),
     [
-        ({"words": "bye"}, "text: Field required"),
-        ({"text": 3}, "text: Input should be a valid string"),
-        ("bye", "the arguments of echo must be an object, not str"),
+        ({"decision": "edit", "arguments": {"words": "bye"}}, "text: Field required"),
+        ({"decision": "edit", "arguments": {"text": 3}}, "text: Input should be a valid string"),
+        ({"decision": "edit", "arguments": "bye"}, "the arguments of echo must be an object, not str"),
+        (
+            {"decisions": [{"type": "edit", "edited_action": {"name": "shout", "args": {"text": "bye"}}}]},
+            "it is for another tool than echo; refuse the call instead",
+        ),
     ],
 )
 async def test_an_edit_that_does_not_fit_is_asked_for_again(edit: Any, problem: str, scripted: Script) -> None:
     graph, context = await waiting(scripted())
-    found = await graph.ainvoke(Command(resume={"decision": "edit", "arguments": edit}), THREAD, context=context)
+    found = await graph.ainvoke(Command(resume=edit), THREAD, context=context)
     assert found["__interrupt__"][0].value["note"] == f"the edit cannot be used: {problem}"
     assert found["memory"] == []
     second = Command(resume={"decision": "edit", "arguments": {"text": "bye"}})
@@ -120,7 +134,12 @@ async def test_no_run_that_could_not_wait_begins(scripted: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [None, 3, [], [1, 2], {}, {"type": "shout"}, {"decision": ["approve"]}, {"type": []}]
+    "answer",
+    [
+        *(None, 3, [], [1, 2], {}, {"type": "shout"}, {"decision": ["approve"]}, {"type": []}, {"decisions": None}),
+        {"decisions": [{"type": "approve"}, {"type": "approve"}]},
+        {"type": "edit", "edited_action": {"name": 3, "args": {}}},
+    ],
 )
 def test_what_is_no_answer_refuses(answer: object) -> None:
     assert read_decision(answer).decision == "refuse"
