@@ -6,17 +6,24 @@ DISTRIBUTION = "agentflow-langgraph"
 
 
 def pip_install(extra: str) -> str:
-    """Return the command that adds an extra: from the clone where the package was installed from one, else by name."""
-    return f"pip install '{'.' if _in_clone() else DISTRIBUTION}[{extra}]'"
+    """Return the command that adds an extra: from the clone, folder or file of the installation, else by name."""
+    return f"pip install '{_source(extra)}'"
 
 
-def _in_clone() -> bool:
-    """Return whether the package is an editable installation, or runs without one."""
+def _source(extra: str) -> str:
+    import json
     from importlib.metadata import PackageNotFoundError, distribution
     from pathlib import Path
+    from urllib.parse import unquote, urlsplit
 
+    named = f"{DISTRIBUTION}[{extra}]"
     try:
-        origin = distribution(DISTRIBUTION).read_text("direct_url.json") or ""
+        origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
-        return (Path(__file__).parents[1] / "pyproject.toml").is_file()
-    return '"editable": true' in origin
+        return f".[{extra}]" if (Path(__file__).parents[1] / "pyproject.toml").is_file() else named
+    if origin.get("dir_info", {}).get("editable"):
+        return f".[{extra}]"
+    if "dir_info" in origin:
+        return f"{unquote(urlsplit(origin['url']).path)}[{extra}]"
+    vcs = f"{origin['vcs_info']['vcs']}+" if "vcs_info" in origin else ""
+    return f"{named} @ {vcs}{origin['url']}" if origin else named

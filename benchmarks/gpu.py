@@ -207,7 +207,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     results = run(out, given.device, given.only or list(RUNS), model, facts_of_machine())
     if not results:
-        refuse("no training could run; pip install 'agentflow-langgraph[gpu]' installs what they need")
+        refuse("no training could run; pip install '.[gpu]' installs what they need")
     print(f"\n{table(results)}\nThe figures are in {out}/results.json and results.md.")
 
 

@@ -2,7 +2,7 @@
 
     python -m examples.mcp_client
 
-Needs the extra mcp: pip install 'agentflow-langgraph[mcp]'. An assistant that reads a file of servers gets the same by
+Needs the extra mcp: pip install '.[mcp]'. An assistant that reads a file of servers gets the same by
 {"mcpServers": {"agentflow": {"command": "agentflow", "args": ["mcp"]}}}.
 """
 

@@ -212,7 +212,7 @@ def test_commands_are_those_that_there_are(page: Path) -> None:
 
 @every_page
 def test_extras_are_those_that_there_are(page: Path) -> None:
-    named = re.findall(r"agentflow-langgraph\[([\w,]+)\]", page.read_text())
+    named = re.findall(r"install [^\n]*'\S*\[([\w,]+)\]", page.read_text())
     assert {extra for names in named for extra in names.split(",")} <= set(EXTRAS)
 
 

@@ -26,7 +26,14 @@ def test_ctrl_c_while_the_command_is_imported_is_no_traceback(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("origin", "command"), [('{"dir_info": {"editable": true}}', ".[web]"), (None, "agentflow-langgraph[web]")]
+    ("origin", "command"),
+    [
+        ('{"dir_info": {"editable": true}, "url": "file:///a"}', ".[web]"),
+        ('{"dir_info": {}, "url": "file:///a%20clone"}', "/a clone[web]"),
+        ('{"archive_info": {}, "url": "file:///a.whl"}', "agentflow-langgraph[web] @ file:///a.whl"),
+        ('{"vcs_info": {"vcs": "git"}, "url": "https://a/b"}', "agentflow-langgraph[web] @ git+https://a/b"),
+        (None, "agentflow-langgraph[web]"),
+    ],
 )
 def test_what_is_missing_is_installed_from_the_clone_if_there_is_one(
     monkeypatch: pytest.MonkeyPatch, origin: str | None, command: str
