@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentflow.evals.statistics import paired_interval
-from agentflow.rl.run.training_log import TrainingLog, rewards_by_task
+from agentflow.rl.run.training_log import TrainingLog
 
 WAYS = {
     "flow-grpo": (),
@@ -69,7 +69,7 @@ def points(folder: Path) -> list[Point]:
     for step in [line["step"] for line in lines if line["split"] == "test"]:
         # A step's validation runs after its update, but is logged before it.
         trained = [line for line in lines if line["split"] == "train" and line["step"] <= step]
-        tries = rewards_by_task(log.records(step, "test"))
+        tries = log.tries(step)
         tokens = sum(int(line["sampled_tokens"]) for line in trained)
         pass_at_k = mean(max(rewards) for rewards in tries.values())
         found.append(Point(step, tokens, sum(line["seconds/step"] for line in trained) / 60, tries, pass_at_k))
@@ -88,7 +88,11 @@ def pooled(seeds: Sequence[Point]) -> Point:
 
 def difference(one: Point, other: Point) -> tuple[float, float, float]:
     """Return the difference of two accuracies, `one` less `other`, with its 95 % interval, paired by question."""
-    differences = [mean(tries) - mean(other.rewards[question]) for question, tries in one.rewards.items()]
+    differences = [
+        mean(tries) - mean(other.rewards[question])
+        for question, tries in one.rewards.items()
+        if question in other.rewards
+    ]
     return mean(differences), *paired_interval(differences)
 
 

@@ -85,6 +85,7 @@ class TrainingSettings(RunSettings):
     prompt_tokens: int = Field(ge=1)
     response_tokens: int = Field(ge=1)
     rollout_seconds: float = Field(gt=0)
+    concurrency: int | None = Field(default=None, ge=1)
     rollout_tries: int = Field(ge=1)
     template_options: dict[str, Any] = Field(default_factory=dict)
     tool_parser: str = "auto"

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from agentflow.evals.run_folder import write_settings
 from agentflow.rl.apps.trainable import AppError, Split, Trainable
 from agentflow.rl.launch.checks import Checked, check, may_start
+from agentflow.rl.launch.engine_config import concurrency
 from agentflow.rl.launch.preview import Preview
 from agentflow.rl.launch.workers import TrainingFailed, launch, worker_base
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -45,7 +46,7 @@ def write_run(config: DictConfig, checked: Checked) -> None:
             MicroTokenizer.load(checked.micro_tokenizer).save(out / TOKENIZER)
             with open_dict(config):
                 config.actor_rollout_ref.model.tokenizer_path = str(out / TOKENIZER)
-        OmegaConf.save([_agent_loop(settings, out)], out / "agent_loop.yaml")
+        OmegaConf.save([_agent_loop(settings, out) | {"concurrency": concurrency(config)}], out / "agent_loop.yaml")
         write_settings(out, settings)
     except AppError as error:
         raise SettingsError(str(error)) from error

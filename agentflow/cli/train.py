@@ -124,6 +124,8 @@ def train(
         fail(str(error), FAILED)
     if held_out := TrainingLog(out).held_out():
         print_held_out(terminal, held_out)
+    elif lost := TrainingLog(out).lost():
+        typer.echo(lost)
     typer.echo(f"report: {write_report(out)}")
     typer.echo("\n".join(_next(out)))
 
@@ -142,8 +144,11 @@ def _next(out: Path) -> list[str]:
     from agentflow.rl.run.checkpoints import best_step, latest_step
     from agentflow.rl.run.training_log import TrainingLog
 
-    command, accuracies = f"agentflow export {out} planner", TrainingLog(out).accuracies()
+    log, command = TrainingLog(out), f"agentflow export {out} planner"
     found = [f"next: {command}"]
+    if log.lost():
+        return found
+    accuracies = log.accuracies()
     best = best_step(out, accuracies)
     if best is not None and accuracies.get(0, 0.0) > accuracies[best]:
         found.append(

@@ -116,9 +116,12 @@ class TrainView(Bar):
             self._out.print(f"step {line['step']:>4}  {worker}")
         if line["split"] == "test":
             passed = "".join(f", pass@{k} {share:.3f}" for k, share in list(line.get("pass_at", {}).items())[-1:])
+            figures = f"{passed}, {line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}"
             self._out.print(
-                f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts"
-                f"{passed}, {line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}{_lost_text(line)}"
+                f"step {line['step']:>4}  {line['lost']}"
+                if "lost" in line
+                else f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts"
+                f"{figures}{_lost_text(line)}"
             )
             return
         raised = line.get("alarm", {"cause": ""})
@@ -157,7 +160,7 @@ def train_text(line: "Line") -> str:
 
 
 def _lost_text(line: "Line") -> str:
-    """Format the rollouts that did not end by themselves, by their outcome; in a validation they count as wrong."""
+    """Format the rollouts that did not end by themselves, by their outcome."""
     lost = {name.removeprefix("status/"): number for name, number in line.items() if name.startswith("status/")}
     return "".join(f", {number:.0f} {status}" for status, number in lost.items() if number and status != "ok")
 

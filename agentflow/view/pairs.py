@@ -3,8 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentflow.rl.rollout.rollout import rewarded
+from agentflow.tools.coded_error import Cause
 from agentflow.view.query import Named, cells
 from agentflow.view.sources import Source, Training
+
+WRONG: tuple[Cause, ...] = ("policy",)
+"""Causes of failures that are wrong, where others are no answer."""
 
 MOST = 2000
 """Most pairs that are sent to the page; the counts are of all."""
@@ -47,13 +52,14 @@ def pairs(before: Sequence[Named], after: Sequence[Named], benchmark: str = "") 
 
 
 def matrix(training: Training) -> dict[str, Any]:
-    """Return the share of correct samples of each held-out question, by the step before its validation."""
+    """Return the share of correct tries of each held-out question, of the decided ones, by the step before."""
     steps = training.steps("test")
     shares: dict[str, dict[int, float]] = {}
     about: dict[str, dict[str, str]] = {}
     for step in steps:
         for question, tries in _by_question(training.of_step(step, "test")).items():
-            shares.setdefault(question, {})[step] = _share(tries)
+            decided = [named for named in tries if rewarded(named[1].status, WRONG)]
+            shares.setdefault(question, {}).update({step: _share(decided)} if decided else {})
             about.setdefault(question, {"question": question, "family": tries[0][1].family, "task": tries[0][1].task})
     rows = [{**about[question], "shares": [own.get(step) for step in steps]} for question, own in shares.items()]
     rows.sort(key=lambda row: (row["family"], row["task"]))

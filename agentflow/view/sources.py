@@ -302,7 +302,7 @@ class Training(Source):
     def summary(self) -> dict[str, Any]:
         """Return the entry with rewards and accuracies by step."""
         rewards = [line.get("reward") for line in self.lines if line["split"] == "train"]
-        accuracies = [line.get("accuracy") for line in self.lines if line["split"] == "test"]
+        accuracies = [line.get("accuracy") for line in self.lines if line["split"] == "test" and "lost" not in line]
         return {
             **super().summary(),
             "step": self._step,

@@ -41,7 +41,7 @@ from agentflow.version import pip_install
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
     *("ray_address", "ray_seconds", "sync_seconds", "out", "tracing", "replay_logs", "seed_requests"),
-    *("rollout_tries", "token_groups", "rehearsal", "preview", "alarm"),
+    *("rollout_tries", "token_groups", "rehearsal", "preview", "alarm", "concurrency"),
 }
 """Settings that may change when a run resumes."""
 

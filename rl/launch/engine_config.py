@@ -2,6 +2,7 @@
 environment.
 """
 
+import math
 import os
 from typing import Any
 
@@ -57,6 +58,23 @@ def places(config: DictConfig) -> int:
     """
     ranks = config.trainer.nnodes * config.trainer.n_gpus_per_node
     return int(3 * ranks + config.transfer_queue.backend.SimpleStorage.num_data_storage_units + 3)
+
+
+CONCURRENCY = 16
+"""Rollouts at once for each core where the engine samples on a CPU. With 96 on two cores, a token of the embedded model
+takes 0.81 ms of processor, with 32 0.83 and with 16 0.93; but with 96 a rollout lasts, by its clock, three times as
+long as with 32."""
+
+
+def concurrency(config: DictConfig) -> int:
+    """Return how many rollouts each rollout worker runs at once: what is set, or all that the engines can batch."""
+    rollout, nodes = config.actor_rollout_ref.rollout, config.trainer.nnodes
+    engines = max(1, nodes * config.trainer.n_gpus_per_node // rollout.tensor_model_parallel_size)
+    most = rollout.max_num_seqs * engines
+    if rollout.name == "micro" or config.trainer.device == "cpu":
+        most = min(most, CONCURRENCY * nodes * max(2, len(os.sched_getaffinity(0))))
+    each: int = math.ceil((config.concurrency or most) / rollout.agent.num_workers)
+    return each
 
 
 def ray_options(config: DictConfig) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Alarm of a training that goes wrong: what the lines of metrics.jsonl show before the reward is gone, and its cause.
 
 Most rules compare the last two steps with a bound, or with the first steps, and hold in both before there is an alarm,
-since a single step of few rollouts may look like anything. A policy that cannot write what the graph reads, and an
-update that destroys it, show in one step.
+since a single step of few rollouts may look like anything. A policy that cannot write what the graph reads shows in
+one step, and an update that destroys it in the rollouts after it. Lost rollouts come first: all other figures are those
+of the rest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +20,9 @@ MAX_DRIFT, MAX_EXACT_DRIFT = 0.1, 1e-3
 compute in single precision, which differ by 1e-5 at most."""
 MAX_DRIFT_RATIO = 5.0
 """Factor by which this distance has grown, from MAX_EXACT_DRIFT on."""
-MAX_CHANGE, MAX_SINGLE_CHANGE = 0.15, 0.35
+MAX_CHANGE, MAX_SINGLE_CHANGE, MAX_SURVIVED = 0.15, 0.35, 0.7
 """Mean change of a token's log-probability by an update, in nats, that a policy does not survive for long: of each of
-the last steps, and of a single one."""
+the last steps, and of a single one, unless the reward rises; and of one after which no reward was seen to."""
 MAX_KL_RISE = 0.15
 """Rise of the KL divergence from the reference in one step, in nats a token, over its highest value before."""
 MAX_FAULT_RATE = 0.8
@@ -37,6 +38,8 @@ MAX_LEFT_OUT = 0.5
 """Share of rollouts without a reward, beyond which the reward is that of a chosen few."""
 HACKING_MARGIN = 0.1
 """Rise of the reward, or fall of the held-out accuracy, that few tasks do not explain."""
+MAX_REWARD_LOSS = 0.1
+"""How far the reward may be below its best where large updates are those of a policy that learns fast."""
 
 
 class Cause(StrEnum):
@@ -82,7 +85,8 @@ def alarm(lines: Sequence[Line], max_drift: float = MAX_DRIFT) -> Alarm | None:
     """
     steps = [line for line in lines if line["split"] == "train"]
     tests = [line for line in lines if line["split"] == "test"]
-    rules: dict[Cause, Rule] = {Cause.MISMATCH: partial(_mismatch, max_drift=max_drift), **RULES}
+    mismatch = partial(_mismatch, max_drift=max_drift)
+    rules: dict[Cause, Rule] = {Cause.LEFT_OUT: _left_out, Cause.MISMATCH: mismatch, **RULES}
     for cause, rule in rules.items():
         if evidence := rule(steps, tests):
             return Alarm(cause, evidence, REMEDIES[cause])
@@ -122,13 +126,25 @@ def _stale(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
 
 
 def _learning_rate(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
-    change = max(_values("logprob_change", steps[-1:]), default=0.0)
-    if change > MAX_SINGLE_CHANGE or _lowest("logprob_change", steps) > MAX_CHANGE:
-        return f"the step's update moves a token's log-probability by {change:.2f} nats"
+    before = steps[:-1]  # the update of the last step shows in the rollouts of the next one
+    now, change = (max(_values("logprob_change", some[-1:]), default=0.0) for some in (steps, before))
+    if before and now > MAX_SURVIVED:  # the first one is as large as the learning rate, whatever the gradient
+        return f"the step's update moves a token's log-probability by {now:.2f} nats"
+    if _learns(steps):
+        return None
+    if change > MAX_SINGLE_CHANGE or _lowest("logprob_change", before) > MAX_CHANGE:
+        return f"the update before moved a token's log-probability by {change:.2f} nats, and the reward has not risen"
     kl = _values("kl", steps)
-    if len(kl) > 1 and kl[-1] > (before := max(kl[:-1])) + MAX_KL_RISE:
-        return f"the KL divergence from the reference has risen from {before:.2f} to {kl[-1]:.2f} nats a token"
+    if len(kl) > 1 and kl[-1] > (highest := max(kl[:-1])) + MAX_KL_RISE:
+        return f"the KL divergence from the reference has risen from {highest:.2f} to {kl[-1]:.2f} nats a token"
     return None
+
+
+def _learns(steps: Sequence[Line]) -> bool:
+    """Return whether the reward has risen since the first step, and is as high as it has been, or nearly."""
+    rewards = _values("reward", steps)
+    best = max(rewards, default=0.0)
+    return bool(rewards) and rewards[-1] > rewards[0] + HACKING_MARGIN and rewards[-1] > best - MAX_REWARD_LOSS
 
 
 def _template(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
@@ -168,12 +184,13 @@ def _left_out(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
         return None
     lost = {name.removeprefix("status/"): value for name, value in steps[-1].items() if name.startswith("status/")}
     named = ", ".join(f"{value:.0f} {status}" for status, value in lost.items() if value and status != "ok")
-    return f"{share:.0%} of the rollouts are left out ({named}); the reward is that of the others"
+    busy = "; the machine is busy" if lost.get("timed_out", 0) > sum(lost.values()) * share / 2 else ""
+    return f"{share:.0%} of the rollouts are left out ({named}){busy}; the reward is that of the others"
 
 
 def _hacking(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     now, before = _lowest("reward", steps), _first("reward", steps)
-    accuracy = _values("accuracy", tests)
+    accuracy = _values("accuracy", [line for line in tests if "lost" not in line])
     if before is None or len(accuracy) < RECENT_STEPS:
         return None
     if now > before + HACKING_MARGIN and accuracy[-1] < accuracy[0] - HACKING_MARGIN:
@@ -190,11 +207,10 @@ RULES: Mapping[Cause, Rule] = {
     Cause.LEARNING_RATE: _learning_rate,
     Cause.HACKING: _hacking,
     Cause.TOOL: _tool,
-    Cause.LEFT_OUT: _left_out,
     Cause.ENTROPY: _entropy,
     Cause.LENGTH: _length,
 }
-"""Rules in the order in which they are asked, after that of MISMATCH."""
+"""Rules in the order in which they are asked, after those of LEFT_OUT and MISMATCH."""
 
 REMEDIES: Mapping[Cause, str] = {
     Cause.MISMATCH: "check precision, kernels and chat template of the engine that samples",

@@ -14,7 +14,7 @@ checkpoint and its line, the run that resumes writes the line.
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -23,13 +23,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agentflow.evals.run_folder import SETTINGS
 from agentflow.evals.statistics import paired_interval, pass_at
 from agentflow.graph.run.trace import to_line
 from agentflow.rl.apps.trainable import Split
-from agentflow.rl.rollout.rollout import RolloutTrace
+from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace, rewarded
 from agentflow.rl.rollout.tokens import TokenStep, packed
 from agentflow.rl.run.alarm import MAX_DRIFT, alarm
-from agentflow.tools.json_codec import from_json, model_from_json
+from agentflow.tools.coded_error import Cause
+from agentflow.tools.json_codec import from_json, model_from_json, object_from_json
 
 Line = dict[str, Any]
 
@@ -44,6 +46,9 @@ TIMES = {
     "step": "step",
 }
 """Names of a step's timings in verl, and in metrics.jsonl; in seconds."""
+
+MAX_LOST = 0.05
+"""Share of lost tries beyond which a validation decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,14 @@ class TrainingLog:
 
     def validation(self, step: int, restarted: Sequence[str] = ()) -> None:
         """Add the line of the validation after `step`, summarised from its rollouts."""
-        self._add({"step": step, "split": "test", **summary(self.records(step, "test")), **_named(restarted)})
+        found = summary(self.records(step, "test"), self._count_as_zero())
+        self._add({"step": step, "split": "test", **found, **_named(restarted)})
+
+    def _count_as_zero(self) -> Collection[Cause]:
+        """Return the causes of failures that a validation counts as wrong: the policy's, and those of the settings."""
+        path = self.out / SETTINGS
+        settings = object_from_json(path.read_bytes() if path.is_file() else b"") or {}
+        return {"policy", *settings.get("flow", {}).get("count_as_zero", ())}
 
     def credit(self, step: int, advantages: Mapping[str, list[float]]) -> None:
         """Write the advantages of a step's calls into its recorded rollouts; all of them must have ended."""
@@ -150,20 +162,30 @@ class TrainingLog:
         return found
 
     def accuracies(self) -> dict[int, float]:
-        """Return the accuracy of each validated step, of those with as many rollouts as the last: on other tasks, it
-        is no measure of which step is best.
+        """Return the accuracy of each validated step that lost few tries, of those with as many rollouts as the last:
+        on other tasks, it is no measure of which step is best.
         """
-        found = [line for line in self.lines() if line["split"] == "test"]
+        found = [line for line in self.lines() if line["split"] == "test" and "lost" not in line]
         return {line["step"]: line["accuracy"] for line in found if line["rollouts"] == found[-1]["rollouts"]}
 
     def held_out(self) -> HeldOut | None:
-        """Compare the validation before training with the last one; None if there are not both."""
+        """Compare the validation before training with the last one; None if there are not both, or one is `lost`."""
         steps = [line["step"] for line in self.lines() if line["split"] == "test"]
-        if 0 not in steps or not (last := max(steps)):
+        if 0 not in steps or not (last := max(steps)) or self.lost():
             return None
-        before, after = (rewards_by_task(self.records(step, "test")) for step in (0, last))
+        before, after = (self.tries(step) for step in (0, last))
         pairs = [(mean(tries), mean(after[task])) for task, tries in before.items() if task in after]
         return HeldOut.of(*zip(*pairs, strict=True)) if pairs else None
+
+    def lost(self) -> str:
+        """Return why the first or the last validation decides nothing; "" if both are sound."""
+        tests = [line for line in self.lines() if line["split"] == "test"]
+        return next((f"step {line['step']}: {line['lost']}" for line in (tests[:1] + tests[-1:]) if "lost" in line), "")
+
+    def tries(self, step: int) -> dict[str, list[float]]:
+        """Return the rewards of each task's decided tries in the validation after `step`."""
+        zero = self._count_as_zero()
+        return rewards_by_task(record for record in self.records(step, "test") if rewarded(record.outcome, zero))
 
     def tokens(self, found: TokenStep) -> None:
         """Write the inspected tokens of a step."""
@@ -196,29 +218,53 @@ def _replace(path: Path, content: bytes) -> None:
     os.replace(beside, path)
 
 
-def summary(records: Sequence[RolloutTrace]) -> Line:
-    """Summarise the rollouts of a validation; a rollout that failed counts as wrong.
+def summary(records: Sequence[RolloutTrace], count_as_zero: Collection[Cause]) -> Line:
+    """Summarise the rollouts of a validation.
 
-    `pass_at` is pass@k by k, of the tasks with several rollouts; of fractional rewards, the best of k.
+    `accuracy`, `families` and `pass_at` are of the tries that are decided; a failure by one of these causes is wrong.
+    `pass_at` is pass@k by k, of the tasks with several rollouts, all decided; of fractional rewards, the best of k.
+    `left_out` is the share of the others, and `lost` says what they mean where there are more than MAX_LOST.
     """
     number = max(len(records), 1)
     turns = [turn for record in records for turn in record.turns]
     errors = sum(turn.result.error is not None for turn in turns)
+    decided = [record for record in records if rewarded(record.outcome, count_as_zero)]
     families: dict[str, list[float]] = defaultdict(list)
-    for record in records:
+    for record in decided:
         families[record.task.family].append(record.reward)
-    statuses = Counter(record.outcome for record in records)
+    asked, tries = Counter(record.task.id for record in records), rewards_by_task(decided)
+    whole = {task: rewards for task, rewards in tries.items() if len(rewards) == asked[task]}
+    left_out = Counter(record.outcome for record in records if not rewarded(record.outcome, count_as_zero))
     return {
         "rollouts": len(records),
-        "accuracy": sum(record.reward for record in records) / number,
-        "pass_at": {str(k): round(share, 6) for k, share in pass_at(rewards_by_task(records)).items()},
+        **({"accuracy": mean(record.reward for record in decided)} if decided else {}),
+        "left_out": left_out.total() / number,
+        **({"lost": lost_tries(left_out, number)} if left_out.total() > MAX_LOST * number else {}),
+        "pass_at": {str(k): round(share, 6) for k, share in pass_at(whole).items()},
         "turns": len(turns) / number,
         "tool_error_rate": errors / len(turns) if turns else 0.0,
         "families": {name: sum(rewards) / len(rewards) for name, rewards in sorted(families.items())},
         "tools": dict(Counter(turn.tool for turn in turns if turn.result.error is None).most_common()),
         "errors": dict(Counter(str(turn.result.error) for turn in turns if turn.result.error).most_common()),
-        **{f"status/{status}": count for status, count in statuses.items()},
+        **{f"status/{status}": count for status, count in Counter(record.outcome for record in records).items()},
     }
+
+
+LOST = {
+    RolloutStatus.TIMED_OUT: "ran out of time: the machine is busy, or rollout_seconds is too short",
+    RolloutStatus.ENDPOINT_FAILED: "had no answer of a model, a judge or the sandbox",
+    RolloutStatus.UNDECIDED: "had no decision by the reward",
+}
+"""What became of lost tries, by status."""
+
+
+def lost_tries(left_out: Mapping[RolloutStatus, int], number: int) -> str:
+    """Return what became of most of the tries that a validation of `number` tries lost."""
+    status = max(left_out, key=lambda one: left_out[one])
+    total, most = sum(left_out.values()), left_out[status]
+    others = f" ({total} were lost in all)" if total > most else ""
+    reason = LOST.get(status, f"ended as {status}")
+    return f"{most} of {number} tries {reason}{others}; so this validation decides nothing"
 
 
 def rewards_by_task(records: Iterable[RolloutTrace]) -> dict[str, list[float]]:

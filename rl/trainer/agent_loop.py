@@ -5,6 +5,7 @@ The graph runs in verl's agent-loop worker. Its policy calls exchange token ids 
 trained on, and its reward.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -57,6 +58,12 @@ def _replay_logs(path: Path) -> ReplayLogs:
     return ReplayLogs(path)
 
 
+@lru_cache(maxsize=1)
+def _places(number: int) -> asyncio.Semaphore:
+    """Return the places of the rollouts of this process; one that waits for its place has no clock yet."""
+    return asyncio.Semaphore(number)
+
+
 class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
     """verl's output with arrays instead of lists, which pydantic validates and torch copies token by token."""
 
@@ -76,6 +83,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         options: dict[str, Any],
         out: str,
         seconds: float,
+        concurrency: int,
         tries: int,
         keep_replay_logs: bool,
         mask_cut_off: bool,
@@ -92,6 +100,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
             options: Keyword arguments for the attribute, if it is a function.
             out: The run folder.
             seconds: Time limit of one rollout.
+            concurrency: Most rollouts of this process at once; others wait.
             tries: Maximum number of attempts at a rollout whose model or judge does not respond.
             keep_replay_logs: Whether the external responses of rollouts are recorded in the run folder.
             mask_cut_off: Whether rollouts with a reply that reached its length limit are excluded from training.
@@ -114,12 +123,14 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
         self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
         self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
-        self.count_as_zero = count_as_zero
+        self.count_as_zero, self.concurrency = count_as_zero, concurrency
         self.teacher = teacher
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
-        return self.outputs(await self._rollout(sampling_params, row), row)
+        async with _places(self.concurrency):
+            rollout = await self._rollout(sampling_params, row)
+        return self.outputs(rollout, row)
 
     async def _rollout(self, sampling_params: dict[str, Any], row: dict[str, Any]) -> Rollout:
         """Run the task and record the rollout. Responses that a killed process recorded are not requested again."""

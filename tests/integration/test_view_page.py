@@ -115,7 +115,7 @@ def test_an_alarm_of_a_training_stands_above_its_curves(browser: Any, tmp_path: 
         write_step(out, step, [rollout(step, "train", "t", 1.0, id=f"{step}")], logprob_change=0.9)
     with viewing(out.parent) as url, seen(browser, url) as page:
         page.run("spoilt")
-        page.shows(".alarm", "step 1: learning rate")
+        page.shows(".alarm", "step 2: learning rate")
         page.has(1, ".alarm")
 
 

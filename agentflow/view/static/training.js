@@ -26,11 +26,12 @@ export function trainingSections(source) {
   };
 }
 
-// The first alarm of each cause.
+// The validations that lost too many tries, then the first alarm of each cause.
 function alarms(lines) {
+  const lost = lines.filter((line) => line.lost).map((line) => el("p", { class: "alarm" }, el("strong", {}, `Validation after step ${line.step}. `), line.lost));
   const found = new Map();
   for (const { step, alarm } of lines) if (alarm && !found.has(alarm.cause)) found.set(alarm.cause, { step, ...alarm });
-  return [...found.values()].map(({ step, cause, evidence, remedy }) => el("p", { class: "alarm" }, el("strong", {}, `Alarm at step ${step}: ${cause}. `), `${evidence}; ${remedy}`));
+  return [...lost, ...[...found.values()].map(({ step, cause, evidence, remedy }) => el("p", { class: "alarm" }, el("strong", {}, `Alarm at step ${step}: ${cause}. `), `${evidence}; ${remedy}`))];
 }
 
 function figures({ lines, measured }) {
@@ -44,13 +45,13 @@ function figures({ lines, measured }) {
   const order = frequent.length > 6 ? [...frequent.slice(0, 5), "others"] : frequent;
   const gathered = chosen.map(([step, parts]) => [step, Object.fromEntries(order.map((tool) => [tool, tool === "others" ? frequent.slice(5).reduce((sum, one) => sum + (parts[one] ?? 0), 0) : parts[tool] ?? 0]))]);
   return [
-    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["reward of the finished", of("train", "reward_finished", lines.filter((line) => line.reward_finished !== line.reward))], ["held-out accuracy", of("test", "accuracy"), true], ...passes(lines)], number(3)),
+    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["reward of the finished", of("train", "reward_finished", lines.filter((line) => line.reward_finished !== line.reward))], ["held-out accuracy", of("test", "accuracy", lines.filter((line) => !line.lost)), true], ...passes(lines)], number(3)),
+    curves("Rollouts that were left out, share", both("left_out"), share),
     stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
     curves("Signal, share of groups and of turns", [["groups", of("train", "groups_with_signal")], ["turns", of("train", "turns_with_signal")]], share),
     curves("Supervised loss, nats a token", [["loss", of("train", "nll")]], number(3)),
     curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
-    curves("Rollouts that were left out, share", [["left out", of("train", "left_out")]], share),
     curves("Turns of a rollout", both("turns", measured), number(2)),
     curves("Tokens that the policy wrote, per rollout", both("sampled", measured), number(0)),
     curves("Tokens that the policy wrote, per second", [["tokens", of("train", "tokens_per_second")]], number(0)),
@@ -66,7 +67,7 @@ function figures({ lines, measured }) {
 // pass@k of the held-out questions, for the most tries.
 const passed = (line) => Object.entries(line.pass_at ?? {}).at(-1);
 function passes(lines) {
-  const tests = lines.filter((line) => line.split === "test" && passed(line));
+  const tests = lines.filter((line) => line.split === "test" && !line.lost && passed(line));
   return tests.length ? [[`held-out pass@${passed(tests.at(-1))[0]}`, tests.map((line) => [line.step, passed(line)[1]]), true]] : [];
 }
 
@@ -94,7 +95,7 @@ function beforeAndAfter(lines) {
   };
   const tables = [table("family", "families", (shares, name) => (name in shares ? percent(shares[name]) : "–")), table("tool chosen", "tools", part), table("error of a turn", "errors", part)];
   const best = (side) => (passed(side) ? `, pass@${passed(side)[0]} ${percent(passed(side)[1])}` : "");
-  const rate = (side) => `${percent(side.accuracy)} right${best(side)}, ${percent(side.tool_error_rate)} of tool calls failed`;
+  const rate = (side) => side.lost ?? `${percent(side.accuracy)} right${best(side)}, ${percent(side.tool_error_rate)} of tool calls failed`;
   return [el("section", { "aria-label": "Before and after" }, el("h2", {}, "Before and after, held out"), el("p", { class: "quiet" }, `Step ${sides[0].step}: ${rate(sides[0])}. Step ${sides[1].step}: ${rate(sides[1])}.`),
     el("div", { class: "charts" }, tables.filter(Boolean).map((one) => el("div", { class: "scroll card flush" }, one))))];
 }

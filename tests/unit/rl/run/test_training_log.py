@@ -9,7 +9,9 @@ from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
-from tests.trainings import last_tokens, token_step
+from tests.trainings import begin, last_tokens, token_step
+
+OK, TIMED_OUT = RolloutStatus.OK, RolloutStatus.TIMED_OUT
 
 
 def record(step: int, reward: float = 1.0, family: str = "a", **fields: Any) -> RolloutTrace:
@@ -89,7 +91,7 @@ def test_a_run_that_was_killed_after_its_checkpoint_has_the_line_of_the_step(log
 
 
 def test_a_line_that_was_pending_raises_its_alarm_and_is_taken_back_with_its_checkpoint(log: TrainingLog) -> None:
-    log.set_pending(4, {"reward": 0.25, "logprob_change": 9.0}, {"step": 2.0})
+    log.set_pending(4, {"reward": 0.25, "actor/kl": 9.0}, {"step": 2.0})
     line = log.add_pending()
     assert line is not None
     assert line["alarm"]["cause"] == "learning rate"
@@ -129,11 +131,11 @@ def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
     assert len(log.records(3, "train")) == 1
 
 
-def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
-    """A failed rollout is wrong, as in `agentflow eval`; a line that a kill left incomplete does not count."""
+def test_a_validation_counts_what_the_policy_broke(log: TrainingLog) -> None:
+    """As in training; a line that a kill left incomplete does not count."""
     path = log.rollouts / "000003-test.jsonl"
-    timed_out = record(3, 0.0, "b", outcome=RolloutStatus.TIMED_OUT)
-    for found in (record(3), timed_out, record(3, 0.0, "b"), record(3, family="b")):
+    broken = record(3, 0.0, "b", outcome=RolloutStatus.POLICY_FAILED)
+    for found in (record(3), broken, record(3, 0.0, "b"), record(3, family="b")):
         append(path, found)
     with path.open("a") as file:
         file.write('{"step": 3, "fam')
@@ -141,8 +143,37 @@ def test_a_validation_counts_every_rollout(log: TrainingLog) -> None:
     line = log.lines()[-1]
     assert (line["step"], line["split"], line["rollouts"], line["accuracy"]) == (3, "test", 4, 0.5)
     assert line["families"] == {"a": 1.0, "b": pytest.approx(1 / 3)}
-    assert line["status/timed_out"] == 1
+    assert line["status/policy_failed"] == 1
+    assert "lost" not in line
     assert line["pass_at"] == {"2": pytest.approx(5 / 6), "4": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("slow", "zero", "accuracy", "left_out", "lost"),
+    [
+        (0, [], 0.5, 0.0, None),
+        (1, [], 10 / 19, 0.05, None),
+        (2, [], 10 / 18, 0.1, "2 of 20 tries ran out of time: the machine is busy"),
+        (2, ["limit"], 0.5, 0.0, None),
+        (20, [], None, 1.0, "20 of 20 tries ran out of time: the machine is busy"),
+    ],
+)
+def test_tries_that_a_busy_machine_lost_are_not_wrong(
+    slow: int, zero: list[str], accuracy: float | None, left_out: float, lost: str | None, tmp_path: Path
+) -> None:
+    log = TrainingLog(begin(tmp_path, 2, count_as_zero=zero))
+    for step in (0, 1):
+        for number in range(20):
+            late = step == 1 and number < slow
+            found = record(step, float(not late and number >= 10), outcome=TIMED_OUT if late else OK)
+            task = found.task.model_copy(update={"id": f"t{number // 4}"})
+            append(log.path_of(step, "test"), found.model_copy(update={"task": task}))
+        log.validation(step)
+    line = log.lines()[-1]
+    assert (line.get("accuracy"), line["left_out"]) == (pytest.approx(accuracy and round(accuracy, 6)), left_out)
+    assert (line.get("lost") or "").startswith(lost or "")
+    assert ("lost" in line, log.lost() != "", log.held_out() is None, 1 not in log.accuracies()) == (bool(lost),) * 4
+    assert list(line["pass_at"]) == ([] if slow == 20 else ["2", "4"])
 
 
 def test_workers_that_died_are_named_in_the_line_of_their_step(tmp_path: Path) -> None:

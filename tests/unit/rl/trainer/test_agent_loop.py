@@ -1,10 +1,14 @@
 """Calls of the policy, as verl's servers get them."""
 
+import asyncio
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import AsyncMock
 
+import pytest
+
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
-from agentflow.rl.trainer.agent_loop import VerlPolicy
+from agentflow.rl.trainer.agent_loop import FlowAgentLoop, VerlPolicy, _places
 
 
 async def seeds(seed_requests: bool) -> list[int | None]:
@@ -32,3 +36,29 @@ async def test_calls_carry_a_seed_only_where_it_is_asked_for() -> None:
     first = await seeds(True)
     assert len(set(first)) == 2
     assert await seeds(True) == first
+
+
+async def test_the_clock_of_a_rollout_starts_when_it_has_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 384 validation tries had a clock while it waited for the others: 363 ran out of time."""
+    _places.cache_clear()
+    running, most, ends = 0, 0, asyncio.Event()
+
+    async def rollout(self: FlowAgentLoop, sampling: dict[str, Any], row: dict[str, Any]) -> str:
+        nonlocal running, most
+        running, most = running + 1, max(most, running + 1)
+        await ends.wait()
+        running -= 1
+        return str(row["name"])
+
+    monkeypatch.setattr(FlowAgentLoop, "_rollout", rollout)
+    monkeypatch.setattr(FlowAgentLoop, "outputs", lambda self, ended, row: [ended])
+    loops = [FlowAgentLoop.__new__(FlowAgentLoop) for _ in range(7)]
+    for loop in loops:
+        loop.concurrency = 3
+    tasks = [asyncio.create_task(loop.run({}, name=f"{number}")) for number, loop in enumerate(loops)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (running, most) == (3, 3)
+    ends.set()
+    assert await asyncio.gather(*tasks) == [[f"{number}"] for number in range(7)]
+    assert most == 3

@@ -51,8 +51,8 @@ def test_an_alarm_ends_a_run_that_is_to_stop_then(
     trainer: FlowTrainer, setting: str, ends: bool, tmp_path: Path
 ) -> None:
     trainer.config, trainer.log = OmegaConf.create({"alarm": setting}), TrainingLog(begin(tmp_path, 3))
-    trainer._check_alarm(trainer.log.step(1, {"reward": 0.5, "logprob_change": 0.1}, {"step": 1.0}))
-    line = trainer.log.step(2, {"reward": 0.5, "logprob_change": 0.9}, {"step": 1.0})
+    trainer._check_alarm(trainer.log.step(1, {"reward": 0.5, "actor/kl": 0.1}, {"step": 1.0}))
+    line = trainer.log.step(2, {"reward": 0.5, "actor/kl": 0.9}, {"step": 1.0})
     with pytest.raises(Alarmed, match=r"step 2: .*0\.90") if ends else nullcontext():
         trainer._check_alarm(line)
     assert [line["step"] for line in trainer.log.lines()] == [1, 2], "the line of the step is kept"
@@ -101,7 +101,7 @@ def test_a_checkpoint_whose_line_was_not_written_gives_it_to_the_run_that_resume
     trainer: FlowTrainer, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer.config, trainer.log = OmegaConf.create({"alarm": setting}), TrainingLog(begin(tmp_path, 4))
-    trainer._figures = {"reward": 0.5, "batch": "d3", "logprob_change": 9.0}, {"step": 1.0}
+    trainer._figures = {"reward": 0.5, "batch": "d3", "fault_rate": 0.9}, {"step": 1.0}
     saved = []
     monkeypatch.setattr(
         PrefetchingTrainer, "_save_checkpoint", lambda self: saved.append((tmp_path / "pending.json").exists())
