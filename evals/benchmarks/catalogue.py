@@ -10,6 +10,7 @@ from functools import partial
 from importlib.resources import files
 
 from agentflow.evals.atlas.discovery import LEVELS
+from agentflow.evals.atlas.world import Split
 from agentflow.evals.benchmarks import own, readers
 from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
 from agentflow.evals.benchmarks.errors import BenchmarkError
@@ -26,6 +27,10 @@ from agentflow.graph.run.task import Task, identity
 
 ATLAS_SIZE = 600
 """Number of Atlas questions in the benchmark; any number can be generated."""
+
+FINAL = slice(ATLAS_SIZE, ATLAS_SIZE + 200)
+"""Test questions of the subset `final`, after all that any validation, comparison or choice has seen. They are for
+figures alone: whoever chooses anything by them needs others."""
 
 _REFERENCE = "github.com/lupantech/AgentFlow"
 """The reference implementation, whose folder test/ has the questions and answers of all ten data sets."""
@@ -56,7 +61,9 @@ def _atlas(one: Task, answer: str) -> Score:
 
 
 def _atlas_tasks(subset: str, level: str = "atlas") -> Iterator[Task]:
-    for asked in LEVELS[level]("train" if subset == "train" else "test", ATLAS_SIZE):
+    split: Split = "train" if subset == "train" else "test"
+    chosen = FINAL if subset == "final" else slice(ATLAS_SIZE)
+    for asked in LEVELS[level](split, chosen.stop)[chosen]:
         yield Task(
             id=identity(asked.family, asked.question, asked.answer),
             question=asked.question,
@@ -115,7 +122,7 @@ _GENERATED = (
         rule=_atlas,
         judging=Judging.NEVER,
         generate=_atlas_tasks,
-        subsets=("test", "train"),
+        subsets=("test", "train", "final"),
         corpus="atlas",
     ),
     Benchmark(
