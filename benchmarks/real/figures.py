@@ -15,7 +15,7 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
     tokens = sum(one["total_tokens"] for one in usage)
     called = [turn for turn in turns if turn["result"]["error"] not in ("bad_plan", "unknown_tool")]
     # No verdict is asked where nothing was found.
-    judged = [turn for turn in turns if "verifier" in turn["finish_reasons"]]
+    judged = [turn for turn in turns if "verifier" in turn.get("finish_reasons", {})]
 
     def share(which: list[dict[str, Any]], of: list[dict[str, Any]]) -> float:
         return len(which) / max(1, len(of))
@@ -36,7 +36,7 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
 
 def _once(turns: list[dict[str, Any]], module: str) -> list[dict[str, Any]]:
     """Return the turns whose module was asked once, so that its free reply could be read."""
-    return [turn for turn in turns if len(turn["finish_reasons"].get(module, [])) == 1]
+    return [turn for turn in turns if len(turn.get("finish_reasons", {}).get(module, [])) == 1]
 
 
 def measured(traces: Iterable[dict[str, Any]], titles: Mapping[str, Sequence[str]]) -> dict[str, float]:

@@ -43,6 +43,7 @@ def test_a_cell_of_a_table_has_what_was_searched_and_scored() -> None:
     def searched(decision: str, shown: str) -> dict[str, Any]:
         one = {**turn(None, planner=1), "tool": "wikipedia_search"}
         one["result"]["output"] = shown
+        del one["finish_reasons"]  # as the turns of `rag`
         rest = {"task": {"question": "Who?"}, "status": "answered", "seconds": 3.0, "metrics": {"em": 0.0, "f1": 0.5}}
         return {**trace(decision, 100, one), **rest}
 
