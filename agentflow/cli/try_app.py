@@ -29,8 +29,12 @@ def try_app(
     context: Context = "",
     config: Config = "",
     model: Annotated[
-        str, typer.Option(metavar="DIR", help="The policy: a Hugging Face folder, or embedded[:NAME].")
-    ] = "embedded",
+        str,
+        typer.Option(
+            metavar="DIR|SPEC",
+            help="What plays: a Hugging Face folder, embedded[:NAME], provider:model[@URL], or own: the agent's.",
+        ),
+    ] = "",
     preset: Annotated[
         str, typer.Option(metavar="NAME", help="The preset of the training; a wrong name lists them.")
     ] = "atlas-cpu",
@@ -45,8 +49,8 @@ def try_app(
         fail(f"a rollout {says}", MISUSED)
     from agentflow.rl.apps.loading import load_app
     from agentflow.rl.apps.trainable import AppError
-    from agentflow.rl.launch.local_policy import LocalPolicy
-    from agentflow.rl.launch.preview import notes, obstacles, play
+    from agentflow.rl.launch.preview import Preview, notes, obstacles, play
+    from agentflow.rl.launch.served_policy import is_served, trial_policy
     from agentflow.rl.rollout.rollout import Rollout
     from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
 
@@ -55,24 +59,32 @@ def try_app(
         settings = TrainingSettings.of(compose_settings(preset, chosen))
         trained = load_app(settings.app, **settings.options)
         graph, asked = trained.built(), trained.tasks("train", limit)
-        policy = LocalPolicy(model, settings)
     except (SettingsError, AppError) as error:
         fail(str(error), MISUSED)
-    out = console()
-    with CountProgress(out, len(asked) * rollouts, "rollouts") as progress:
+    out, zero = console(), settings.flow.count_as_zero
+    limits: Any = {"rollouts": rollouts, "seconds": settings.rollout_seconds, "count_as_zero": zero}
 
-        def show(found: Rollout) -> None:
-            print_rollout(out, found, [policy.text(call.response_ids) for call in found.calls])
-            progress.add()
+    def played(tools: bool = False) -> Preview:
+        policy, remark = trial_policy(model, settings, tools=tools)
+        if remark:
+            say(f"note: {remark}")
+        with CountProgress(out, len(asked) * rollouts, "rollouts") as progress:
 
-        seconds = settings.rollout_seconds
-        zero = settings.flow.count_as_zero
-        limits: Any = {"rollouts": rollouts, "seconds": seconds, "count_as_zero": zero}
-        playing = play(trained, graph, asked, policy, **limits, on_rollout=show)
+            def show(found: Rollout) -> None:
+                print_rollout(out, found, [policy.text(call.response_ids) for call in found.calls])
+                progress.add()
+
+            return asyncio.run(play(trained, graph, asked, policy, **limits, on_rollout=show))
+
+    try:
         try:
-            preview = asyncio.run(playing)
+            preview = played()
         except AppError as error:
-            fail(str(error), MISUSED)
+            if error.code != "no_tools" or not is_served(model):
+                raise
+            preview = played(tools=True)
+    except AppError as error:
+        fail(str(error), MISUSED)
     print_preview(out, preview)
     for note in notes(preview):
         say(note)

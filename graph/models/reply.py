@@ -88,7 +88,7 @@ def judged(reply: "AIMessage") -> str:
     reason = str(found.get("finish_reason") or found.get("stop_reason") or found.get("stopReason")).lower()
     if reason == "error":
         return "server_error"
-    if written(reply).strip():
+    if written(reply).strip() or reply.tool_calls:
         return "spoken"
     if "token_ids" in found:
         return "empty"  # a policy learns from it, whatever the reason

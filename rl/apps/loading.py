@@ -26,13 +26,18 @@ SERVED = Path("langgraph.json")
 """The file in which LangGraph's server finds graphs, in the current folder."""
 
 
+def served_graphs() -> dict[str, Any]:
+    """Return the graphs of langgraph.json by name."""
+    try:
+        found = (object_from_json(SERVED.read_text("utf-8")) or {}).get("graphs")
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def full_name(name: str) -> str:
     """Return the name by which every process loads an app, also one of langgraph.json's."""
-    try:
-        graphs = (object_from_json(SERVED.read_text("utf-8")) or {}).get("graphs")
-    except (OSError, ValueError):
-        graphs = None
-    served = graphs.get(name) if isinstance(graphs, dict) else None
+    served = served_graphs().get(name)
     found = str((served.get("path") if isinstance(served, dict) else served) or name)
     return str(Path(found).absolute()) if ".py:" in found else found
 

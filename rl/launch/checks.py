@@ -30,7 +30,7 @@ from agentflow.rl.apps.trainable import AppError, Made, Trainable
 from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.local_policy import LocalPolicy, folder_of
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
-from agentflow.rl.micro.chat_model import SEED, SHIPPED
+from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.template import TemplateError, load_tokenizer
 from agentflow.rl.run.export import TOKENIZER
@@ -83,7 +83,7 @@ def check(config: DictConfig) -> Checked:
         graph = app.built()
     except AppError as error:
         raise SettingsError(str(error)) from error
-    start = SEED if settings.start == "seed" else Path(settings.start).expanduser()
+    start = SHIPPED.get(settings.start) or Path(settings.start).expanduser()
     micro_tokenizer = _micro_tokenizer(config, start)
     add_teacher(config, settings, micro_tokenizer or start)
     if settings.teacher:

@@ -7,10 +7,11 @@ from typing import Any
 
 from agentflow.rl.apps.trainable import AppError
 from agentflow.rl.micro.chat_model import SHIPPED
+from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
-from agentflow.rl.rollout.template import TemplateError, load_tokenizer
+from agentflow.rl.rollout.template import TemplateError, folder_on_disk, load_tokenizer
 from agentflow.rl.settings import TrainingSettings
 
 
@@ -20,10 +21,7 @@ class LocalPolicy:
     def __init__(self, name: str, settings: TrainingSettings) -> None:
         """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError."""
         folder = folder_of(name, "seed")
-        try:
-            tokenizer = load_tokenizer(folder)
-        except TemplateError as error:
-            raise AppError(str(error), code=error.code) from error
+        tokenizer = tokenizer_of(folder)
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging
 
@@ -34,7 +32,7 @@ class LocalPolicy:
             raise AppError(
                 f"{folder} holds no model that transformers can load ({error})", code="unreadable_model"
             ) from error
-        self.format = ChatFormat(tokenizer, settings.tool_parser)
+        self.format = ChatFormat(tokenizer, settings.tool_parser, settings.template_options)
         self._temperature, self._max_tokens = settings.temperature, settings.response_tokens
         self._turn = asyncio.Lock()
         self._replies = 0
@@ -75,6 +73,19 @@ class LocalPolicy:
         ids = found.sequences[0, len(prompt_ids) :]
         scores = torch.cat(found.scores).float().log_softmax(dim=-1)
         return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
+
+
+def tokenizer_of(folder: Path) -> Tokenizer:
+    """Return the tokenizer in a folder. Raises AppError."""
+    try:
+        return load_tokenizer(folder)
+    except TemplateError as error:
+        raise AppError(str(error), code=error.code) from error
+
+
+def start_folder(start: str) -> Path:
+    """Return the folder of the model that a training starts from; for one that is not on this machine, no folder."""
+    return SHIPPED.get(start) or (folder_of(start, "seed") if start.startswith("embedded") else folder_on_disk(start))
 
 
 def folder_of(spec: str, default: str) -> Path:

@@ -133,8 +133,9 @@ async def play(
     for task in tasks:
         for number in range(rollouts):
             found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
-            if isinstance(found.trace.failure, AppError):
-                raise found.trace.failure
+            failure = found.trace.failure
+            if isinstance(failure, AppError) or getattr(failure, "code", "") == "no_tools":
+                raise AppError(str(failure), code=failure.code) from failure
             preview.rollouts.append(found)
             on_rollout(found)
     return preview

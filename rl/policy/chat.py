@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolCall, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -66,6 +67,8 @@ class ChatRequest:
     """Sampled ids of the messages that are unchanged replies of the policy, by position in `messages`."""
     form: str = ""
     """Name of the tool whose arguments are the reply, as JSON text; {} for any object, "" for a reply as it is."""
+    original: tuple[BaseChatModel, Sequence[BaseMessage], Mapping[str, Any]] | None = None
+    """The model that the policy stands in for, and what it was asked, with its options."""
 
     @property
     def identity(self) -> object:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from types import MappingProxyType
 from typing import Any
@@ -107,9 +107,9 @@ class Serving:
     captured: dict[str, Context] = field(default_factory=dict)
     """Contexts of the nodes that have a URL, by its path."""
 
-    def refuse(self, why: str) -> PolicyMisused:
+    def refuse(self, why: str, code: str = "") -> PolicyMisused:
         """Record that a call cannot be answered."""
-        self.misused = self.misused or PolicyMisused(why)
+        self.misused = self.misused or PolicyMisused(why, code=code)
         return self.misused
 
 
@@ -190,6 +190,8 @@ class Policy(BaseChatModel):
     """In training, the trainer sets temperature and top_p."""
     form: dict[str, Any] = Field(default_factory=dict, exclude=True)
     """Options of the model that it stands in for, if they ask for a reply as JSON."""
+    original: BaseChatModel | None = Field(default=None, exclude=True)
+    """The model that it stands in for."""
 
     @property
     def _llm_type(self) -> str:
@@ -278,11 +280,15 @@ class Policy(BaseChatModel):
         options: Mapping[str, Any],
     ) -> ChatResult:
         try:
+            given = {name: value for name, value in options.items() if name != FORM}
             options = {**self.form, **options}
             request = served.conversations.request(messages, self._limits(stop, options), options)
+            if self.original:
+                stops = {"stop": stop} if stop else {}
+                request = replace(request, original=(self.original, messages, {**given, **stops}))
             reply = await served.generate(request)
         except ChatError as error:
-            raise served.refuse(str(error)) from error
+            raise served.refuse(str(error), error.code) from error
         reply = in_form(reply, request.form) if request.form else reply
         result = as_chat_result(reply, "policy")
         message = result.generations[0].message
@@ -448,4 +454,5 @@ def _policy_for(model: BaseChatModel) -> Policy:
     sampling = Sampling(max_tokens=params.get("ls_max_tokens"), stop=tuple(params.get("ls_stop") or ()) or None)
     options = {**vars(model), **(getattr(model, "model_kwargs", None) or {})}
     form = {name: options[name] for name in (*FORMS, "output_config") if options.get(name)}
-    return Policy(sampling=sampling, form=form, callbacks=model.callbacks, tags=model.tags, metadata=model.metadata)
+    known: dict[str, Any] = {"callbacks": model.callbacks, "tags": model.tags, "metadata": model.metadata}
+    return Policy(sampling=sampling, form=form, original=model, **known)

@@ -38,7 +38,8 @@ def tool_parser(name: str, tokenizer: Any) -> ToolParser:
         if "tools" not in template:
             raise ChatError(
                 "the model's chat template has no place for tools; choose a model that calls tools, or give a template "
-                "that has (actor_rollout_ref.model.custom_chat_template)"
+                "that has (actor_rollout_ref.model.custom_chat_template)",
+                code="no_tools",
             )
         name = next((parser for mark, parser in MARKS if mark in template), "")
         if not name:

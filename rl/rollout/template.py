@@ -96,6 +96,20 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     return cast(Tokenizer, tokenizer)
 
 
+def folder_on_disk(name: str) -> Path:
+    """Return the folder of a model: itself, or the one where a hub's tokenizer of that name has been downloaded."""
+    folder = Path(name).expanduser().absolute()
+    if folder.is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        return folder
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        found = try_to_load_from_cache(name, "tokenizer_config.json")
+    except ValueError:  # no name that a hub has
+        return folder
+    return Path(found).parent if isinstance(found, str) else folder
+
+
 def certify(tokenizer: Tokenizer) -> Certificate:
     """Check the tokenizer's chat template on a planner conversation. Raises TemplateError if that is rejected."""
     opening = _text(tokenizer, _conversation([]))

@@ -45,7 +45,7 @@ NEEDS_MORE = {
     "a key": ("chat", "eval judge", "eval rescore", "prompts", "tools"),
     "a file": ("corpus build", "corpus look-up", "data check", "data from-traces", "doctor template"),
     "the network or a server": ("data get", "doctor", "tools test"),
-    "a training or an agent": ("export", "replay", "try"),
+    "a training or an agent": ("export", "init", "replay", "try"),
     "a client": ("mcp", "serve"),
     "a browser": ("view",),
     "an hour": ("train",),

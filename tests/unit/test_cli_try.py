@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
 from agentflow.cli import app
-from agentflow.cli.group import FAILED
+from agentflow.cli.group import FAILED, MISUSED
 
 AGENT = (Path(__file__).parent / "cases/try.py.txt").read_text()
 TOOL = '{"type": "function", "function": {"name": "add", "description": "", "parameters": {}}}'
@@ -64,5 +64,5 @@ def test_a_model_whose_template_has_no_tools_says_so(folder: Path) -> None:
     agent = write(folder, "tool_agent", tools=True)
     words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tool_agent:score", "--limit", "1"]
     done = CliRunner().invoke(app, words)
-    assert done.exit_code == FAILED
-    assert "tools" in done.stdout
+    assert done.exit_code == MISUSED
+    assert "tools" in done.stderr
