@@ -1,7 +1,6 @@
 """`agentflow graph` and `agentflow doctor`: print the agent's graph, and check the installation."""
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -54,14 +53,16 @@ def check(
 
 @doctor.command(epilog="Example: agentflow doctor template ~/models/Qwen2.5-7B-Instruct")
 def template(
-    folder: Annotated[Path, typer.Argument(metavar="MODEL_DIR", help="A model's folder; its tokenizer is enough.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="MODEL_DIR", help="A model's folder, or a name on the hub that was downloaded.")
+    ],
 ) -> None:
     """Check what a model's chat template costs in training; exits with 1 if a prompt rewrites earlier turns."""
-    from agentflow.rl.rollout.template import TemplateError, certify, load_tokenizer
+    from agentflow.rl.rollout.template import TemplateError, certify, folder_on_disk, load_tokenizer
 
     try:
         with console(stderr=True).status("the tokenizer is being loaded"):
-            found = certify(load_tokenizer(folder))
+            found = certify(load_tokenizer(folder_on_disk(folder)))
     except ImportError as error:
         fail(f"needs {error.name}; install it with: {pip_install('local')}", MISUSED)
     except TemplateError as error:
@@ -69,3 +70,7 @@ def template(
     print_template(console(), found)
     if found.plain.rows > 1:
         fail("with this template a trajectory cannot be one row; training works, at the cost above", FAILED)
+    if not all(calls.works for calls in found.calls.values()):
+        fail(
+            "not every call of a tool is read or trained on as it is sampled; name its parser with tool_parser=", FAILED
+        )

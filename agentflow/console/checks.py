@@ -8,11 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agentflow.checks.doctor import Check, Trial
-from agentflow.console.terminal import print_json, shortened
+from agentflow.console.terminal import counted, print_json, shortened
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.rl.rollout.template import Certificate
+    from agentflow.rl.rollout.tool_calls import ToolCertificate
 
 
 def print_checks(out: Console, checks: Iterable[Check], *, as_json: bool = False) -> None:
@@ -42,6 +43,14 @@ def print_trials(out: Console, trials: Iterable[Trial]) -> None:
     print_checks(out, checks)
 
 
+def _calls(found: "ToolCertificate") -> str:
+    """Describe what a template does to tool calls."""
+    unread = "; ".join(f"{kind} is not read as it is written, {text!r}" for kind, text in found.unread.items())
+    rows = f"4 turns with two results are {counted(found.rows, 'row')}" if found.rows else "the conversation is refused"
+    once = "" if found.exact or not found.rows else ", but not every sampled token is trained on once"
+    return f"{unread or 'a reply, a call and two calls are read'}; {rows}{once}"
+
+
 def print_template(out: Console, found: "Certificate") -> None:
     """Print what a chat template costs in training."""
     checks: list[Check] = [("chat template", "ok", "takes the planner's roles: system, user, assistant")]
@@ -51,6 +60,7 @@ def print_template(out: Console, found: "Certificate") -> None:
         else:
             costs = f"3 turns are {packed.rows} rows, {packed.ratio:.1f} times the tokens of one"
             checks.append((name, "no", f"{costs}: {packed.breaks}"))
+    checks += [(name, "ok" if calls.works else "no", _calls(calls)) for name, calls in found.calls.items()]
     end = f"is {'the token' if found.ends_itself else 'another token than the one'} that the tokenizer calls the end"
     checks.append(("end of a reply", "ok" if found.ends_itself else "no", end))
     opens = "opens a <think> block, which is the prompt's and not trained" if found.opens_thinking else "opens no block"

@@ -79,7 +79,7 @@ class ChatFormat:
         if request.tools:
             _ = self.parser  # a template without tools is refused before anything is sampled
         messages = sanitized(request.messages, self.tokenizer, request.sampled)
-        rendered = self._render(messages, request)
+        rendered = self.render(messages, request)
         ids = list[int]()
         for text, sampled in self._segments(messages, rendered, request):
             following = self._encode(text)
@@ -94,7 +94,7 @@ class ChatFormat:
         Raises ChatError if the template does not write the reply after the request's prompt.
         """
         messages = sanitized([*request.messages, reply], self.tokenizer, {})
-        prompt, whole = self._render(messages[:-1], request), self._render(messages, request, prompt=False)
+        prompt, whole = self.render(messages[:-1], request), self.render(messages, request, prompt=False)
         if not whole.startswith(prompt):
             raise ChatError(
                 "the model's chat template writes a reply otherwise than after its prompt", code="rewritten"
@@ -159,7 +159,7 @@ class ChatFormat:
             for place, message in enumerate(messages)
         ]
         try:
-            rest = self._render(marked, request)
+            rest = self.render(marked, request)
         except ChatError:
             return [(rendered, ())]  # the template wants a tool's result to follow its call
         found, text, end = list[tuple[str, Sequence[int]]](), "", 0
@@ -185,7 +185,8 @@ class ChatFormat:
         """Return the text between a mark and the next one."""
         return rest[: min((at for mark in marks.values() if (at := rest.find(mark)) >= 0), default=len(rest))]
 
-    def _render(self, messages: Sequence[TemplateMessage], request: ChatRequest, *, prompt: bool = True) -> str:
+    def render(self, messages: Sequence[TemplateMessage], request: ChatRequest, *, prompt: bool = True) -> str:
+        """Return the text of messages with a request's tools. Raises ChatError if the template refuses them."""
         from jinja2 import TemplateError
 
         tools = {"tools": sanitized_tools(request.tools, self.tokenizer)} if request.tools else {}

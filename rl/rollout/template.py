@@ -6,9 +6,10 @@ another token than the model samples. This check renders a planner conversation 
 does (`agentflow.rl.rollout.packing`); turns that do not pack are computed again in training.
 """
 
+import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,8 @@ from agentflow.rl.policy.chat import ROLES, ChatError, ChatRequest
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
 from agentflow.rl.rollout.packing import first_difference, pack
+from agentflow.rl.rollout.tool_calls import THOUGHT as THOUGHT_OF_CALL
+from agentflow.rl.rollout.tool_calls import ToolCertificate, certify_calls
 from agentflow.tools.card import ToolCard
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import cut
@@ -73,6 +76,8 @@ class Certificate:
     """True if the template ends a reply with the tokenizer's EOS token."""
     opens_thinking: bool
     """True if the prompt itself opens a <think> block for the reply."""
+    calls: Mapping[str, ToolCertificate]
+    """What it does to tool calls, in replies that think and in those that do not; empty if it has no tools."""
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -120,7 +125,18 @@ def certify(tokenizer: Tokenizer) -> Certificate:
         thinking=_packed(tokenizer, THOUGHT),
         ends_itself=tokenizer.eos_token_id in ending[-3:],
         opens_thinking=OPENED.search(opening.rstrip()) is not None,
+        calls=_tool_calls(tokenizer),
     )
+
+
+def _tool_calls(tokenizer: Tokenizer) -> dict[str, ToolCertificate]:
+    if "tools" not in str(tokenizer.chat_template):
+        return {}
+    known, kinds = ChatFormat(tokenizer), {"tool calls": "", "calls after a thought": THOUGHT_OF_CALL}
+    try:
+        return {name: asyncio.run(certify_calls(known, thought)) for name, thought in kinds.items()}
+    except ChatError as error:
+        raise TemplateError(str(error)) from error
 
 
 def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
