@@ -73,7 +73,9 @@ class ServedPolicy:
         return await reply_of(model, list(messages), **options)
 
 
-def trial_policy(spec: str, settings: TrainingSettings, *, tools: bool = False) -> tuple[LocalPolicy | ServedPolicy, str]:
+def trial_policy(
+    spec: str, settings: TrainingSettings, *, tools: bool = False
+) -> tuple[LocalPolicy | ServedPolicy, str]:
     """Return what plays an app before a training, and a remark on it, which may be empty.
 
     `tools`: with tools, for which the template of the first choice has no place. Raises AppError.

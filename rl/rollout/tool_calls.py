@@ -1,4 +1,4 @@
-"""Check of a model's chat template with tools: is a reply read as it is written, and each sampled token trained on once?
+"""Check of a model's chat template with tools: is a reply read as it is written, and each token trained on once?
 
 The model is not asked. What it writes is taken from its own template, which renders a reply without calls, with one and
 with two, with and without a thought before them.
@@ -73,12 +73,14 @@ async def certify_calls(known: ChatFormat, thought: str = "", most: int = len(CA
 
 
 def written(known: ChatFormat, calls: int, thought: str) -> str:
-    """Return what the model writes for a reply, as far as its template shows it: without the end, and an opened thought.
+    """Return what the model writes for a reply, as far as its template shows it: without the end and an opened thought.
 
     Raises ChatError.
     """
     request = ChatRequest([{"role": "user", "content": "q"}], tools=[FIND])
-    made = [{"type": "function", "id": f"c{n}", "function": {"name": "find", "arguments": CALLS[n]}} for n in range(calls)]
+    made = [
+        {"type": "function", "id": f"c{n}", "function": {"name": "find", "arguments": CALLS[n]}} for n in range(calls)
+    ]
     reply: dict[str, Any] = {"role": "assistant", "content": "" if calls else SAID}
     reply |= {"reasoning_content": thought, "thinking": thought} if thought else {}
     reply |= {"tool_calls": made} if made else {}
@@ -110,7 +112,9 @@ async def _conversation(known: ChatFormat, texts: Sequence[str]) -> list[Call]:
         reply = await known.reply(request, f"call {turn}", prompt, sampled, logprobs)
         message: Any = as_chat_result(reply, "policy").generations[0].message
         conversations.remember(message, reply)
-        calls.append(Call("r", "agent", turn, ids_array(prompt), ids_array(sampled), logprobs_array(logprobs), "stop", 0))
+        calls.append(
+            Call("r", "agent", turn, ids_array(prompt), ids_array(sampled), logprobs_array(logprobs), "stop", 0)
+        )
         results = [ToolMessage("ok", tool_call_id=str(call["id"])) for call in message.tool_calls]
         history += [message, *(results or [HumanMessage("sure?")])]
     return calls
