@@ -174,7 +174,7 @@ def _has_default(schema: Any, name: str) -> bool:
     return hasattr(schema, name) or (known is not None and callable(known.default_factory))
 
 
-def _parts(graph: Pregel) -> Iterator[tuple[str, bool, bool]]:
+def _parts(graph: Any) -> Iterator[tuple[str, bool, bool]]:
     """Yield the nodes and tools of a graph and of its subgraphs: name, whether it is a tool, and may interrupt."""
     paused = {*graph.interrupt_before_nodes, *graph.interrupt_after_nodes}
     for name, node in graph.nodes.items():

@@ -134,7 +134,7 @@ async def play(
         for number in range(rollouts):
             found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
             failure = found.trace.failure
-            if isinstance(failure, AppError) or getattr(failure, "code", "") == "no_tools":
+            if isinstance(failure, AppError) or (isinstance(failure, CodedError) and failure.code == "no_tools"):
                 raise AppError(str(failure), code=failure.code) from failure
             preview.rollouts.append(found)
             on_rollout(found)

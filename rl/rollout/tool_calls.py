@@ -115,7 +115,7 @@ async def _conversation(known: ChatFormat, texts: Sequence[str]) -> list[Call]:
         calls.append(
             Call("r", "agent", turn, ids_array(prompt), ids_array(sampled), logprobs_array(logprobs), "stop", 0)
         )
-        results = [ToolMessage("ok", tool_call_id=str(call["id"])) for call in message.tool_calls]
+        results: list[BaseMessage] = [ToolMessage("ok", tool_call_id=str(call["id"])) for call in message.tool_calls]
         history += [message, *(results or [HumanMessage("sure?")])]
     return calls
 
