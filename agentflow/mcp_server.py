@@ -55,7 +55,7 @@ def build_server(agent: Agent, context: Context) -> MCPServer[None]:
         trace = await run(agent, Task.from_question(question.strip()), context, on_event=report)
         if not trace.answer.strip():
             raise ToolError(trace.error or "the model gave no answer")
-        return answer_text(trace.answer, trace.status)
+        return answer_text(trace)
 
     return server
 

@@ -75,10 +75,11 @@ def _answer(trace: Trace) -> str:
         raise trace.failure
     if not trace.answer.strip():
         raise ToolException(trace.error or "the model gave no answer")
-    return answer_text(trace.answer, trace.status)
+    return answer_text(trace)
 
 
-def answer_text(answer: str, status: str) -> str:
-    """Return the answer for another assistant, with a note if no verifier has approved it."""
-    unfinished = UNFINISHED.get(status)
-    return f"{answer}\n(Not verified: {unfinished}.)" if unfinished else answer
+def answer_text(trace: Trace) -> str:
+    """Return the answer for another assistant, with its confidence, and a note if no verifier has approved it."""
+    unfinished = UNFINISHED.get(trace.status)
+    notes = [f"(Confidence {trace.confidence:.2f}.)"] if trace.confidence is not None else []
+    return "\n".join([trace.answer, *notes, *([f"(Not verified: {unfinished}.)"] if unfinished else [])])

@@ -29,6 +29,8 @@ class Answer(BaseModel):
     """Output of the graph."""
 
     answer: str
+    confidence: float | None = None
+    """Probability that the answer is right, where a calibration tells it."""
 
 
 class Exchange(Question, Answer):
@@ -44,7 +46,7 @@ async def ask(state: Question, runtime: Runtime[StudioConfig]) -> dict[str, obje
     if trace.failure and trace.cause != "limit":
         raise trace.failure
     answer = trace.answer or trace.error
-    return {"answer": answer, "messages": [asked, AIMessage(answer)]}
+    return {"answer": answer, "confidence": trace.confidence, "messages": [asked, AIMessage(answer)]}
 
 
 graph = (

@@ -1,7 +1,8 @@
 """The settings of a run. LangGraph Studio shows every field with its title, help and range."""
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from langgraph.runtime import Runtime
 from pydantic import (
@@ -12,9 +13,11 @@ from pydantic import (
     PlainValidator,
     WithJsonSchema,
     field_validator,
+    model_validator,
 )
 
-from agentflow.graph.models.providers import Profile, corpus_of, profile_of
+from agentflow.graph.confidence import AUTO, OFF, Calibration, read_calibration
+from agentflow.graph.models.providers import Profile, calibration_of, corpus_of, profile_of
 from agentflow.graph.prompts import Prompted, check
 from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.tools.search_cache import parse_mode
@@ -182,6 +185,20 @@ class Context(BaseModel):
         description="Stream what the modules write to each other too, and the calls of tools, where a client reads "
         'messages as they are written (stream_mode="messages"). Off: the answer alone.',
     )
+    calibration: str = Field(
+        default="auto",
+        title="Calibration",
+        description="Where the confidence of answers comes from: a file of agentflow calibrate, or the folder of its "
+        "run; off; auto: what ships with the model, as with the embedded one.",
+    )
+    abstain: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        title="Abstain",
+        description="Answer only where so large a share of such answers is right (0.9: nine of ten); else say so. "
+        "Needs a calibration.",
+    )
     approve_tools: list[str] = Field(
         default=[],
         title="Approve tools",
@@ -208,6 +225,53 @@ class Context(BaseModel):
         for module, text in prompts.items():
             check(module, text)
         return prompts
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        self.check_calibration()
+        return self
+
+    def check_calibration(self) -> None:
+        """Raise ValueError if `calibration` cannot be used, or does not promise `abstain`."""
+        if self.abstain is not None:
+            _ = self.needed_confidence
+        elif self.calibration not in (AUTO, OFF):
+            self.calibrated()
+
+    def calibrated(self) -> Calibration | None:
+        """Return the calibration of these settings; None if there is none.
+
+        Raises ValueError if `calibration` names one that cannot be read or was fitted for other settings.
+        """
+        if self.calibration == OFF:
+            return None
+        shipped = calibration_of(self.model_name_of("planner").partition(":")[0])
+        path = shipped if self.calibration == AUTO else Path(self.calibration)
+        if path is None:
+            return None
+        found = read_calibration(path)
+        models = {module: self.model_name_of(module) for module in MODULES}
+        problem = found.mismatch(models, self.tools, self.profile_of("planner"))
+        if problem and self.calibration != AUTO:
+            raise ValueError(f"{path} was fitted for other settings: {problem}; fit one: agentflow calibrate")
+        return None if problem else found
+
+    @property
+    def needed_confidence(self) -> float:
+        """Return the confidence from which a run answers, 0 if it always does. Raises ValueError if none is promised."""
+        if self.abstain is None:
+            return 0.0
+        if (found := self.calibrated()) is None:
+            raise ValueError(
+                "it needs a calibration for these models and tools; fit one on a run with agentflow calibrate, and "
+                "name it in calibration"
+            )
+        if (threshold := found.threshold(self.abstain)) is None:
+            raise ValueError(
+                f"the calibration cannot promise {self.abstain:g} with {len(found.held_out):,} held-out answers; "
+                "choose less, or calibrate on more questions"
+            )
+        return threshold
 
     @classmethod
     def of(cls, runtime: Runtime[Any]) -> "Context":

@@ -91,6 +91,7 @@ class Answered(TypedDict):
     type: Literal["answer"]
     turn: int
     answer: str
+    confidence: float | None
     status: Status
 
 
@@ -136,7 +137,8 @@ def _events(name: str, state: Any, update: dict[str, Any]) -> Iterator[Event]:
         case "verifier", {"verdict": Verdict() as verdict}:
             yield Judged(type="verdict", turn=_turn(state), signal=verdict.signal, analysis=verdict.analysis)
         case "generator", {"answer": str() as answer}:
-            yield Answered(type="answer", turn=len(state.memory), answer=answer, status=state.status)
+            status, confidence = update.get("status", state.status), update.get("confidence")
+            yield Answered(type="answer", turn=len(state.memory), answer=answer, confidence=confidence, status=status)
 
 
 def _planned(state: State, plan: Plan) -> Planned:

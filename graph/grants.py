@@ -15,6 +15,7 @@ import os
 import re
 from pathlib import Path
 
+from agentflow.graph.confidence import AUTO, OFF
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import PROVIDERS, ModelError, parse
 from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
@@ -49,6 +50,8 @@ def check_grants(context: Context) -> None:
         _check_endpoint(context.corpus)
     elif context.corpus not in ("auto", LIVE, PACKAGE) and not provider(context.corpus):
         _check_file(context.corpus)
+    if context.calibration not in (AUTO, OFF):
+        _check_file(context.calibration)
     if ":" in context.search_cache:
         _check_file(str(parse_mode(context.search_cache)[1]))
 

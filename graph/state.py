@@ -16,8 +16,9 @@ from pydantic import BaseModel, Field, model_validator
 from agentflow.tools.result import ErrorClass, ToolResult
 
 Signal = Literal["continue", "stop"]
-Status = Literal["running", "answered", "out_of_turns", "out_of_time", "no_plan"]
-"""State of a run; "no_plan": it ended since the planner's model wrote no plan that could be read."""
+Status = Literal["running", "answered", "out_of_turns", "out_of_time", "no_plan", "abstained"]
+"""State of a run; "no_plan": it ended since the planner's model wrote no plan that could be read; "abstained": the
+answer was not sure enough to be given."""
 
 
 class Plan(BaseModel):
@@ -102,6 +103,8 @@ class State(InputState):
     verdict: Verdict | None = None
     memory: Annotated[list[Turn], operator.add] = Field(default_factory=list)
     answer: str = ""
+    confidence: float | None = None
+    """Probability that the answer is right; None where no calibration says so (`graph.confidence`)."""
     status: Status = "running"
     deadline: float = 0.0
     """When the run is out of time, in seconds since the epoch.

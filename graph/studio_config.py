@@ -108,8 +108,8 @@ class StudioConfig(Context):
         return {name: value for name, value in sent.items() if not _OF_THE_SERVER.fullmatch(name)}
 
     @model_validator(mode="after")
-    def _fold(self) -> Self:
-        """Merge the flat fields into `models` and `prompts`."""
+    def _checked(self) -> Self:
+        """Merge the flat fields into `models` and `prompts`, and refuse what is not granted before it is read."""
         models = {module: getattr(self, f"{module}_model") for module in MODULES}
         self.models |= {module: spec for module, spec in models.items() if spec}
         for module in PLACEHOLDERS:
@@ -117,9 +117,6 @@ class StudioConfig(Context):
             if text not in ("", default):
                 check(module, text)
                 self.prompts |= {module: text}
-        return self
-
-    @model_validator(mode="after")
-    def _reaches_only_what_is_granted(self) -> Self:
         check_grants(self)
+        self.check_calibration()
         return self

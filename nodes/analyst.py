@@ -91,6 +91,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
         "action": None,
         "verdict": None,
         "answer": "",
+        "confidence": None,
         "status": "running",
         "deadline": time.time() + context.max_seconds - context.answer_seconds,
     }

@@ -12,6 +12,7 @@ from agentflow.graph.conversation import answer_stream
 from agentflow.graph.models.loading import ask, stream_text
 from agentflow.graph.models.providers import Profile
 from agentflow.graph.state import Action, State, Turn
+from agentflow.nodes.abstention import assess
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.attachments import with_attachments
 from agentflow.nodes.demonstrations import ANSWERED, JUDGED, SUM
@@ -95,7 +96,11 @@ class Generator:
                 reply = await _reply(context, conversation, message_id)
         except TimeoutError:
             return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}
-        return {"answer": parse(reply), "messages": [AIMessage(shown(reply), id=message_id)]}
+        answer = parse(reply)
+        confidence, doubt = await assess(state, context, answer)
+        if doubt:
+            return {**_without_model(doubt, message_id), "confidence": confidence, "status": "abstained"}
+        return {"answer": answer, "confidence": confidence, "messages": [AIMessage(shown(reply), id=message_id)]}
 
 
 def _without_model(answer: str, message_id: str | None = None) -> dict[str, Any]:
@@ -104,7 +109,8 @@ def _without_model(answer: str, message_id: str | None = None) -> dict[str, Any]
 
 async def _reply(context: Context, conversation: list[BaseMessage], message_id: str) -> str:
     """Return the model's reply. Where somebody reads the answer as it is written, it is streamed too."""
-    push = answer_stream(message_id)
+    # An answer that may be withheld is not shown before it is whole.
+    push = answer_stream(message_id) if context.abstain is None else None
     if push is None:
         return await ask(context, "generator", conversation)
     answer = AnswerStream()

@@ -9,6 +9,7 @@ import typer
 
 from agentflow.cli import (
     about,
+    calibrate,
     chat,
     corpus,
     data,
@@ -31,7 +32,7 @@ from agentflow.cli.group import CommandGroup
 from agentflow.version import __version__
 
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
-for commands in (solve, chat, init_app, try_app, train, view, serve, mcp):
+for commands in (solve, chat, init_app, try_app, calibrate, train, view, serve, mcp):
     app.add_typer(commands.app)
 for commands in (judging, rescore, report):
     evaluate.app.add_typer(commands.app)

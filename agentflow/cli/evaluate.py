@@ -18,6 +18,7 @@ from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.option_groups import OptionGroup, with_groups
 from agentflow.cli.options import AsJson, Prices, RunOptions, Tracing
+from agentflow.console.confidence import print_reliability
 from agentflow.console.evaluations import print_summaries, results_data
 from agentflow.console.progress import EvalProgress
 from agentflow.console.terminal import console, print_json
@@ -25,6 +26,7 @@ from agentflow.evals.agent_names import AgentName
 
 if TYPE_CHECKING:
     from agentflow.evals.benchmarks.selection import Selection
+    from agentflow.evals.confidence import Reliability
     from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
     from agentflow.evals.passport.audit import Flag
     from agentflow.evals.record import Record
@@ -164,6 +166,12 @@ def evaluate(
     agent: Annotated[
         AgentName, typer.Option(help="Agent; all but agentflow are baselines.", rich_help_panel=RunOptions.PANEL)
     ] = "agentflow",
+    reliability: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="Also show how the confidence of answers agrees with scores.", rich_help_panel="Output"
+        ),
+    ] = False,
     tracing: Tracing = None,
     as_json: AsJson = False,
 ) -> None:
@@ -190,10 +198,15 @@ def evaluate(
         for hint in request.hints():
             say(f"hint: {hint}")
         _run(run, running)
+    reports = _reliability(run.results) if reliability else {}
     if as_json:
-        print_json(results_data(run.results))
+        data = results_data(run.results)
+        print_json({name: data[name] | {"reliability": reports.get(name)} for name in data} if reliability else data)
     else:
         _show(run.results, request.budget.prices, run.gated)
+        for name, report in reports.items():
+            typer.echo(f"\nconfidence of the answers to {name}\n")
+            print_reliability(console(), report)
         out = shlex.quote(str(running.out))
         kept = f"look at the tries: agentflow view {out}, or agentflow eval report {out}"
         say(kept if running.out else "the tries are not kept; --out FOLDER keeps them")
@@ -213,6 +226,16 @@ def _opened(request: "EvaluationRequest", out: Path | None) -> "EvaluationRun":
         return asyncio.run(EvaluationRun.open(request, out))
     except (BenchmarkError, ModelError, ResultsError) as error:
         fail(str(error), MISUSED)
+
+
+def _reliability(results: "Results") -> "dict[str, Reliability]":
+    """Return the reliability of the confidences of each benchmark's answers, with a note if there are none."""
+    from agentflow.evals.confidence import reliability_of
+
+    found = {name: report for name, records in results.records.items() if (report := reliability_of(records))}
+    if not found:
+        say("note: no answer has a confidence; agentflow calibrate fits it, for --context calibration=FILE")
+    return found
 
 
 class _TryFailed(Exception):

@@ -118,10 +118,20 @@ class AttendedOptions(RunOptions):
         str | None, typer.Option(metavar="a,b", help="Tools whose calls you approve, edit or refuse; * for all.")
     ] = None
 
+    abstain: Annotated[
+        float | None,
+        typer.Option(help="Answer only where so large a share of such answers is right, as in 0.9; else say so."),
+    ] = None
+    calibration: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Confidence by agentflow calibrate; off; auto: what ships with the model."),
+    ] = "auto"
+
     def fields(self) -> dict[str, Any]:
         """Return the fields of the context that the options set."""
         approved = [] if self.approve is None else list(names_in(self.approve, "--approve"))
         limits = {"max_seconds": self.max_seconds, "approve_tools": approved}
+        limits |= {"abstain": self.abstain, "calibration": self.calibration}
         return super().fields() | limits
 
 

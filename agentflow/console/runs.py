@@ -123,6 +123,8 @@ def turn_text(turn: "TraceTurn") -> Text:
 def answer_text(trace: "Trace") -> Text:
     """Format the answer with the facts of its run."""
     text = Text("\n").append("Answer: ", style="bold green").append(clean(trace.answer).strip(), style="bold")
+    if trace.confidence is not None and trace.status != "abstained":
+        text.append(f"   (confidence {trace.confidence:.2f})", style="not bold")
     return text.append("\n").append(facts_text(trace))
 
 
@@ -134,6 +136,7 @@ def facts_text(trace: "Trace") -> Text:
         "out_of_turns": "out of turns, answered from what was found",
         "out_of_time": "out of time, likewise",
         "no_plan": "no plan could be read",
+        "abstained": "not sure enough to answer",
     }
     tokens = trace.usage.total_tokens
     facts = [

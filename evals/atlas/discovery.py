@@ -90,8 +90,8 @@ def questions(split: Split, number: int, seed: int = 0) -> tuple[Problem, ...]:
     return tuple(islice(stream(split, seed, FAMILIES), number))
 
 
-LEVELS: dict[str, Callable[[Split, int], Sequence[Problem]]] = {"atlas": families.questions, "discovery": questions}
-"""Function that returns the first questions of a split, by level of Atlas."""
+LEVELS: dict[str, Callable[..., Sequence[Problem]]] = {"atlas": families.questions, "discovery": questions}
+"""Function that returns the first questions of a split, by level of Atlas; a third argument is the seed."""
 
 
 def _problem(family: str, text: str, asked: str, *steps: Step) -> Problem:

@@ -63,7 +63,11 @@ def _atlas(one: Task, answer: str) -> Score:
 def _atlas_tasks(subset: str, level: str = "atlas") -> Iterator[Task]:
     split: Split = "train" if subset == "train" else "test"
     chosen = FINAL if subset == "final" else slice(ATLAS_SIZE)
-    for asked in LEVELS[level](split, chosen.stop)[chosen]:
+    found = LEVELS[level](split, chosen.stop)[chosen]
+    if subset == "calibration":  # like the test's, and none of them
+        tested = {one.question for one in LEVELS[level]("test", FINAL.stop)}
+        found = [one for one in LEVELS[level]("test", ATLAS_SIZE, 1) if one.question not in tested]
+    for asked in found:
         yield Task(
             id=identity(asked.family, asked.question, asked.answer),
             question=asked.question,
@@ -122,7 +126,7 @@ _GENERATED = (
         rule=_atlas,
         judging=Judging.NEVER,
         generate=_atlas_tasks,
-        subsets=("test", "train", "final"),
+        subsets=("test", "train", "final", "calibration"),
         corpus="atlas",
     ),
     Benchmark(

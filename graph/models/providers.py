@@ -7,6 +7,7 @@ after the provider's name. If the provider's models know one encyclopedia only, 
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 Profile = Literal["paper", "lean"]
@@ -16,14 +17,17 @@ model was trained on. "lean": short replies, examples of plans, and no analysis,
 
 _Load = TypeVar("_Load", bound=Callable[..., Any])
 
-_CORPUS = "agentflow_corpus"
+_CORPUS, _CALIBRATION = "agentflow_corpus", "agentflow_calibration"
 
 
-def knows_only(corpus: str) -> Callable[[_Load], _Load]:
-    """Declare the encyclopedia of the provider's models, which `Context.corpus` "auto" takes for such a planner."""
+def knows_only(corpus: str, calibration: Path | None = None) -> Callable[[_Load], _Load]:
+    """Declare the encyclopedia of the provider's models, which `Context.corpus` "auto" takes for such a planner, and
+    the file of the calibration that ships with them, which `Context.calibration` "auto" takes.
+    """
 
     def declare(load: _Load) -> _Load:
         setattr(load, _CORPUS, corpus)
+        setattr(load, _CALIBRATION, calibration)
         return load
 
     return declare
@@ -42,9 +46,20 @@ def installed() -> dict[str, EntryPoint]:
 
 def corpus_of(provider: str) -> str | None:
     """Return the only encyclopedia that the provider's models know, None if they know others too."""
+    found: str | None = _declared(provider, _CORPUS)
+    return found
+
+
+def calibration_of(provider: str) -> Path | None:
+    """Return the calibration that ships with the provider's models, None if there is none."""
+    found: Path | None = _declared(provider, _CALIBRATION)
+    return found
+
+
+def _declared(provider: str, what: str) -> Any:
     if provider not in installed():
         return None
     try:
-        return getattr(installed()[provider].load(), _CORPUS, None)
+        return getattr(installed()[provider].load(), what, None)
     except Exception:  # an installed package may fail in any way; `load_model` reports it
         return None

@@ -223,6 +223,8 @@ class _Progress:
         known = {"task": self._task, "analysis": self._analysis, "turns": self.turns}
         status = self.state.get("status") if self._ours and self.state else ""
         known["status"] = status if status in get_args(TraceStatus) else "answered"
+        if self._ours and self.state and not failed:
+            known["confidence"] = self.state.get("confidence")
         return _shown(Trace(**known, answer="" if failed else self.answer))
 
     def _update(self, update: dict[str, Any]) -> Iterator[Event]:

@@ -27,7 +27,7 @@ from agentflow.tools.json_codec import to_json
 from agentflow.tools.redaction import redacted_data
 from agentflow.tools.result import ToolResult
 
-TraceStatus = Literal["answered", "out_of_turns", "out_of_time", "no_plan", "failed"]
+TraceStatus = Literal["answered", "out_of_turns", "out_of_time", "no_plan", "abstained", "failed"]
 
 
 FinishReasons = dict[str, list[str]]
@@ -133,6 +133,8 @@ class Trace(BaseModel):
     analysis: str = ""
     """The analyst's reading of the question, for the planner."""
     answer: str = ""
+    confidence: float | None = Field(default=None, exclude_if=lambda confidence: confidence is None)
+    """Probability that the answer is right, where a calibration tells it (`agentflow calibrate`)."""
     status: TraceStatus
     turns: list[TraceTurn] = Field(default_factory=list)
     """The finished turns; a run that failed has those before its failure."""

@@ -34,6 +34,8 @@ from agentflow.rl.policy.chat import ROLES, TokenReply, as_chat_result
 SEED, TRAINED = (Path(__file__).with_name(name) for name in ("seed", "trained"))
 """Checkpoints that ship with the package: the seed of all modules, and a planner trained with Flow-GRPO, which declines
 sums that it is not sure of."""
+CALIBRATION = Path(__file__).with_name("calibration.json")
+"""Confidence of their answers to Atlas: `agentflow eval atlas --subset calibration`, then `agentflow calibrate`."""
 SHIPPED = {"": SEED, "seed": SEED, "trained": TRAINED}
 PLANNER_PROMPT = PROMPT.partition("{tools}")[0]
 """Beginning of the planner's prompt, to which `embedded` replies with the trained planner. The seed gets all others."""
@@ -161,7 +163,7 @@ class EmbeddedChatModel(BaseChatModel):
         return as_chat_result(reply, self.model_name)
 
 
-@knows_only("atlas")
+@knows_only("atlas", CALIBRATION)
 def load(model: str = "", sampling: Sampling | None = None) -> EmbeddedChatModel:
     """Return a chat model of a checkpoint. Raises ModelError as `checkpoint` does."""
     return EmbeddedChatModel(checkpoint(model), **(sampling or Sampling()).model_dump())

@@ -47,6 +47,7 @@ NEEDS_MORE = {
     "the network or a server": ("data get", "doctor", "tools test"),
     "a training or an agent": ("export", "init", "replay", "try"),
     "a client": ("mcp", "serve"),
+    "a hundred scored answers": ("calibrate",),
     "a browser": ("view",),
     "an hour": ("train",),
 }

@@ -176,6 +176,7 @@ function heading(found) {
   const { trace } = found;
   const tokens = Object.values(trace.usage.models ?? {}).reduce((sum, one) => sum + one.input_tokens + one.output_tokens, 0) || found.tokens;
   const facts = [plural(trace.turns.length, "turn"), trace.usage.calls ? plural(trace.usage.calls, "model call") : "", tokens ? `${count(tokens)} tokens` : "", trace.seconds ? seconds(trace.seconds) : "",
+    typeof trace.confidence === "number" ? `confidence ${trace.confidence.toFixed(2)}` : "",
     found.family, found.benchmark, found.split ? `step ${found.step}, ${found.split === "test" ? "validation" : "training"}` : "", found.reward === null ? "" : `reward ${found.reward}`].filter(Boolean);
   const way = (name, label) => (name === null ? null : el("a", { href: address("run", found.source.id, name), rel: label === "Next" ? "next" : "prev", "data-key": label }, label === "Next" ? "next trace →" : "← previous"));
   return [el("div", { class: "ways-between" }, way(found.previous, "Previous"), way(found.next, "Next")),

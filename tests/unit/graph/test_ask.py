@@ -17,7 +17,7 @@ async def test_a_second_question_on_a_thread_knows_nothing_of_the_first(scripted
     graph = ask.graph.copy({"checkpointer": InMemorySaver()})
     for question in ("First?", "Second?"):
         found = await graph.ainvoke({"question": question}, THREAD, context=context)
-        assert found == {"answer": f"to Question: {question}"}
+        assert found == {"answer": f"to Question: {question}", "confidence": None}
     assert set(graph.get_input_jsonschema()["properties"]) == {"question"}
     messages = (await graph.aget_state(THREAD)).values["messages"]
     assert [message.text for message in messages][2:] == ["Second?", "to Question: Second?"]

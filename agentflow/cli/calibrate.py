@@ -1,0 +1,42 @@
+"""`agentflow calibrate`: fit the confidence of answers on an evaluation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.options import AsJson
+from agentflow.cli.report import read_folders
+from agentflow.console.confidence import print_calibrated, reliability_data
+from agentflow.console.terminal import console, print_json
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: agentflow calibrate runs/mine")
+def calibrate(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that --out of agentflow eval made.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The file; by default calibration.json in the folder of the run.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit how sure an answer is, on scored answers to questions of your own kind."""
+    from agentflow.evals.confidence import CalibrationError, fit, reliability
+    from agentflow.graph.confidence import FILE
+
+    [found] = read_folders([run])
+    path = out or run / FILE
+    try:
+        calibration = fit(found.records, found.settings)
+        path.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    except CalibrationError as error:
+        fail(str(error), MISUSED)
+    except OSError as error:
+        fail(f"{path} could not be written ({error.strerror}); choose another --out", FAILED)
+    measured = reliability(calibration.held_out)
+    if as_json:
+        print_json({"calibration": str(path), "held_out": reliability_data(measured)})
+    else:
+        print_calibrated(console(), path, calibration, measured)

@@ -1,0 +1,174 @@
+"""Fitting the confidence of answers on a scored run, and its report on another one.
+
+Half of the questions, by the hash of their ids, fit a logistic regression; the other half stay held out, for the
+promises of `Calibration.threshold` and for the figures that are shown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+
+from agentflow.evals.intervals import Floats
+from agentflow.evals.record import EvaluationSettings, Record
+from agentflow.graph.confidence import Calibration, Call, HeldOut, common_words, signals
+from agentflow.graph.context import MODULES
+from agentflow.tools.coded_error import CodedError
+
+LEAST = 20
+"""Least wrong answers, and least right ones, in a run that a calibration is fitted on."""
+
+PENALTY = 1.0
+"""Ridge penalty of the weights of the standardised signals."""
+
+COVERAGES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.5)
+"""Shares of the answers, the most confident ones first, whose accuracy is reported."""
+
+BINS = 10
+
+
+class CalibrationError(CodedError, ValueError):
+    """A run cannot be calibrated on; `str()` is one line with the reason."""
+
+
+def fit(records: Sequence[Record], settings: EvaluationSettings) -> Calibration:
+    """Fit a calibration on the records of a run. Raises CalibrationError."""
+    scored = [record for record in records if record.scorable and record.status != "abstained"]
+    if settings.agent != "agentflow" or not scored:
+        raise CalibrationError(
+            "only answers of the agent itself can be calibrated, not a baseline's", code="no_answers"
+        )
+    right = sum(record.correct for record in scored)
+    if min(right, len(scored) - right) < LEAST:
+        raise CalibrationError(
+            f"{right:,} of {len(scored):,} answers are right; a calibration needs at least {LEAST} right and {LEAST} "
+            "wrong ones, so run more questions",
+            code="too_few",
+        )
+    ours, held = _halves(scored)
+    names = list(signals_of(scored[0]))
+    weights, bias = _logistic(_matrix(ours, names), np.array([record.correct for record in ours], float))
+    vocabulary = set().union(*(common_words(record.task.question) for record in ours))
+    shares = [len(own & vocabulary) / len(own) for one in held if (own := common_words(one.task.question))]
+    context = settings.context
+    unfinished = Calibration(
+        benchmarks=sorted({record.benchmark for record in scored}),
+        models={module: context.model_name_of(module) for module in MODULES},
+        checkpoints=dict(settings.checkpoints),
+        tools=context.tools,
+        profile=context.profile_of("planner"),
+        weights=dict(zip(names, (round(float(one), 6) for one in weights), strict=True)),
+        bias=round(float(bias), 6),
+        words=sorted(vocabulary),
+        familiar=round(min(0.9, float(np.quantile(shares, 0.05))) if shares else 0.0, 4),
+        thresholds=[],
+        held_out=[],
+    )
+    confidences = [unfinished.probability(signals_of(record)) for record in ours]
+    levels = np.quantile(confidences, np.linspace(0.7, 0, 15), method="lower")
+    tested = [HeldOut(unfinished.probability(signals_of(record)), record.correct) for record in held]
+    return unfinished.model_copy(
+        update={"thresholds": sorted({float(level) for level in levels}, reverse=True), "held_out": tested}
+    )
+
+
+def signals_of(record: Record) -> dict[str, float]:
+    """Return the signals of a scored trace."""
+    calls = [Call(turn.context, turn.arguments, turn.result) for turn in record.turns]
+    return signals(record.task.question, record.answer, record.status, calls)
+
+
+def _halves(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """Return two halves of the questions; all tries of a question are in the same one."""
+    order = sorted({record.task.id for record in records}, key=lambda name: sha256(name.encode()).digest())
+    first = {*order[: len(order) // 2]}
+    return [one for one in records if one.task.id in first], [one for one in records if one.task.id not in first]
+
+
+def _matrix(records: Sequence[Record], names: Sequence[str]) -> Floats:
+    return np.array([[signals_of(record)[name] for name in names] for record in records])
+
+
+def _logistic(signals: Floats, right: Floats) -> tuple[Floats, float]:
+    """Return the weights and the bias of a logistic regression, by Newton's method."""
+    mean, spread = signals.mean(axis=0), signals.std(axis=0)
+    spread[spread == 0] = 1.0
+    inputs = np.column_stack([(signals - mean) / spread, np.ones(len(signals))])
+    penalty = np.append(np.full(signals.shape[1], PENALTY), 1e-6)
+    found = np.zeros(inputs.shape[1])
+    for _ in range(50):
+        probability = 1 / (1 + np.exp(-inputs @ found))
+        gradient = inputs.T @ (probability - right) + penalty * found
+        curvature = (inputs.T * (probability * (1 - probability))) @ inputs + np.diag(penalty)
+        found -= np.linalg.solve(curvature, gradient)
+    weights: Floats = found[:-1] / spread
+    return weights, float(found[-1] - weights @ mean)
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Answers of similar confidence."""
+
+    number: int
+    confidence: float
+    """Mean of their confidences."""
+    right: float
+    """Share of right ones."""
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The most confident answers, of which a share is given."""
+
+    coverage: float
+    threshold: float
+    accuracy: float
+    tokens: float | None
+    """Tokens of all runs, those not answered included, per right answer; None if unknown."""
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How well confidences tell right answers from wrong ones."""
+
+    number: int
+    auc: float
+    """Probability that a right answer has a higher confidence than a wrong one; 0.5 is chance."""
+    error: float
+    """Expected calibration error, over bins of equal size."""
+    bins: list[Bin]
+    covered: list[Covered]
+
+
+def reliability_of(records: Sequence[Record]) -> Reliability | None:
+    """Return the reliability of scored traces; None if none has a confidence."""
+    known = [HeldOut(one.confidence, one.correct) for one in records if one.confidence is not None]
+    return reliability(known, sum(record.usage.total_tokens for record in records)) if known else None
+
+
+def reliability(answers: Sequence[HeldOut], tokens: int = 0) -> Reliability:
+    """Return the reliability of at least one answer. `tokens` were used for all of them, 0 if unknown."""
+    ordered = sorted(answers, key=lambda one: -one.confidence)
+    confidence = np.array([one.confidence for one in ordered])
+    right = np.array([one.right for one in ordered], float)
+    parts = [part for part in np.array_split(np.arange(len(ordered)), BINS) if len(part)]
+    bins = [Bin(len(part), float(confidence[part].mean()), float(right[part].mean())) for part in reversed(parts)]
+    covered = []
+    for coverage in COVERAGES:
+        number = max(1, round(coverage * len(ordered)))
+        shown = right[:number].sum()
+        cost = tokens / shown if tokens and shown else None
+        covered.append(Covered(coverage, float(confidence[number - 1]), float(shown / number), cost))
+    error = sum(one.number * abs(one.confidence - one.right) for one in bins) / len(ordered)
+    return Reliability(len(ordered), _auc(confidence, right), error, bins, covered)
+
+
+def _auc(confidence: Floats, right: Floats) -> float:
+    """Return the area under the ROC curve; equal confidences count half."""
+    better, worse = confidence[right == 1], confidence[right == 0]
+    if not len(better) or not len(worse):
+        return 0.5
+    worse = np.sort(worse)
+    below = np.searchsorted(worse, better, "left") + np.searchsorted(worse, better, "right")
+    return float(below.mean() / 2 / len(worse))

@@ -1,0 +1,77 @@
+"""Fitting confidence on the records of a run, and its reliability."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agentflow.cli import app
+from agentflow.evals.confidence import CalibrationError, fit, reliability
+from agentflow.evals.record import Dataset, EvaluationSettings, Record
+from agentflow.graph.confidence import Calibration, HeldOut
+from agentflow.graph.context import Context
+from tests.runs import record, turn, write_run
+
+SETTINGS = EvaluationSettings(benchmarks={"quiz": Dataset(questions=400, digest="")}, context=Context())
+
+
+def answers(number: int, seed: int = 0) -> list[Record]:
+    """Answers of which nine tenths are right where they stand in the result, and one tenth elsewhere."""
+    rng, found = random.Random(seed), []
+    for each in range(number):
+        grounded = rng.random() < 0.7
+        right = rng.random() < (0.9 if grounded else 0.1)
+        turns = [turn(output="it is seven" if grounded else "it is unknown")]
+        found.append(record(each, correct=right, answer="seven", turns=turns, benchmark="quiz"))
+    return found
+
+
+def test_confidence_is_that_of_the_answers_held_out() -> None:
+    found = fit(answers(400), SETTINGS)
+    assert len(found.held_out) == 200
+    measured = reliability(found.held_out)
+    assert measured.auc > 0.85
+    assert measured.error < 0.08
+    assert {round(one.confidence, 1) for one in found.held_out} == {0.1, 0.9}
+    assert found.threshold(0.8) is not None
+    assert found.threshold(0.99) is None
+
+
+def test_the_tries_of_a_question_are_in_one_half() -> None:
+    several = [one.model_copy(update={"sample": sample}) for sample in range(2) for one in answers(100)]
+    held_out = fit(several, SETTINGS).held_out
+    assert (len(held_out), held_out[:50]) == (100, held_out[50:])
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "code"),
+    [
+        (answers(30), SETTINGS, "too_few"),
+        ([record(1, error="down")], SETTINGS, "no_answers"),
+        (answers(400), SETTINGS.model_copy(update={"agent": "react"}), "no_answers"),
+    ],
+)
+def test_a_run_that_cannot_be_calibrated_on(records: list[Record], settings: EvaluationSettings, code: str) -> None:
+    with pytest.raises(CalibrationError) as refused:
+        fit(records, settings)
+    assert refused.value.code == code
+
+
+def test_reliability_of_known_answers() -> None:
+    found = reliability([HeldOut(0.9, True)] * 8 + [HeldOut(0.9, False)] + [HeldOut(0.2, False)], tokens=80)
+    assert (found.auc, found.error) == (pytest.approx(0.75), pytest.approx(0.1 * 0.1 * 8 + 0.09 + 0.02))
+    whole, *_, half = found.covered
+    assert (whole.accuracy, whole.tokens) == (0.8, 10)
+    assert (half.accuracy, half.tokens) == (1.0, 16)
+    assert reliability([HeldOut(0.5, True)]).auc == 0.5
+
+
+def test_the_command_writes_the_calibration(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", answers(400))
+    shown = json.loads(CliRunner().invoke(app, ["calibrate", str(tmp_path / "run"), "--json"]).stdout)
+    written = Calibration.model_validate_json((tmp_path / "run" / "calibration.json").read_text())
+    assert shown["held_out"]["number"] == len(written.held_out)
+    write_run(tmp_path / "few", answers(10))
+    assert CliRunner().invoke(app, ["calibrate", str(tmp_path / "few")]).exit_code == 2
