@@ -113,7 +113,7 @@ class Calibration(BaseModel):
     held_out: list[HeldOut]
 
     def confidence(self, question: str, given: Mapping[str, float]) -> float | None:
-        """Return the probability that the answer with the signals `given` is right; None for other kinds of questions."""
+        """Return the probability that an answer with these signals is right; None for other kinds of questions."""
         own = common_words(question)
         if len(own & {*self.words}) < self.familiar * len(own):
             return None

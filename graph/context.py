@@ -258,7 +258,7 @@ class Context(BaseModel):
 
     @property
     def needed_confidence(self) -> float:
-        """Return the confidence from which a run answers, 0 if it always does. Raises ValueError if none is promised."""
+        """Return the confidence from which a run answers, 0 if it always does. Raises ValueError if none will do."""
         if self.abstain is None:
             return 0.0
         if (found := self.calibrated()) is None:
