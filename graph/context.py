@@ -250,7 +250,7 @@ class Context(BaseModel):
         if path is None:
             return None
         found = read_calibration(path)
-        models = {module: self.model_name_of(module) for module in MODULES}
+        models: dict[str, str] = {module: self.model_name_of(module) for module in MODULES}
         problem = found.mismatch(models, self.tools, self.profile_of("planner"))
         if problem and self.calibration != AUTO:
             raise ValueError(f"{path} was fitted for other settings: {problem}; fit one: agentflow calibrate")
