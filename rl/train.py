@@ -97,6 +97,7 @@ def train(
     *overrides: str,
     on_start: Callable[[TrainingSettings], None] = lambda settings: None,
     on_line: Callable[[Line], None] = lambda line: None,
+    on_rollouts: Callable[[int, Split, int], None] = lambda step, split, ended: None,
     on_remark: Callable[[str], None] = lambda remark: None,
     on_preview: Callable[[Preview], None] = lambda preview: None,
 ) -> Path:
@@ -107,6 +108,7 @@ def train(
         overrides: Settings to change, as in "steps=10".
         on_start: Called with the settings before the workers start.
         on_line: Called with each new line of metrics.jsonl.
+        on_rollouts: Called with the step and the split that are under way, and how many of its rollouts have ended.
         on_remark: Called with a line on what the rehearsal could not try, or what stands against learning.
         on_preview: Called with the rollouts of the preview before the workers start.
 
@@ -126,7 +128,7 @@ def train(
                 may_start(config, checked, on_remark, on_preview)
                 write_run(config, checked)
                 on_start(checked.settings)
-                launch(config, executable, on_line)
+                launch(config, executable, on_line, on_rollouts)
     except TrainingFailed as error:
         raise TrainingFailed(f"{error}; {_way_on(out, preset, overrides)}") from error
     return out

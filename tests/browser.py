@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,13 @@ NO_MARKUP = "main img, main script, main b:text-is('bold')"
 """What there would be, if what a model wrote became a part of the page."""
 CONTRAST = Path(__file__).with_name("contrast.js").read_text()
 """Finds the texts whose contrast with what is behind them is below WCAG's level AA."""
+
+AXE = Path(str(files("axe_playwright_python") / "axe.min.js")).read_text() if find_spec("axe_playwright_python") else ""
+"""axe-core, which looks for what people who cannot see or point meet; "" where it is not installed."""
+SERIOUS = (
+    "async () => (await axe.run()).violations.filter((one) => ['serious', 'critical'].includes(one.impact))"
+    ".map((one) => [one.id, one.nodes[0].html])"
+)
 
 
 class Seen:
@@ -70,6 +79,10 @@ class Seen:
 
     def choose(self, name: str, value: str) -> None:
         self.page.locator(f"select[name={name}]").select_option(value)
+
+    def unfold(self) -> None:
+        """Open the list of traces where it is folded."""
+        self.page.locator(".all-traces > summary").click()
 
     def search(self, text: str) -> None:
         self.page.locator("input[name=text]").fill(text)

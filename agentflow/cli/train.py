@@ -115,6 +115,7 @@ def train(
                 *chosen,
                 on_start=view.begin,
                 on_line=view.show,
+                on_rollouts=view.rollouts,
                 on_remark=say,
                 on_preview=partial(print_preview, terminal),
             )

@@ -1,5 +1,6 @@
 """Progress of long-running work: a bar on a terminal, lines elsewhere."""
 
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -16,6 +17,7 @@ from rich.progress import (
 from agentflow.console.terminal import percent
 
 if TYPE_CHECKING:
+    from agentflow.rl.apps.trainable import Split
     from agentflow.rl.run.training_log import Line
     from agentflow.rl.settings import TrainingSettings
     from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
@@ -103,12 +105,34 @@ class TrainView(Bar):
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
         )
-        super().__init__(out, *columns, says="checking the settings and the app", total=None)
-        self._cause = ""
+        self._begins = "checking the settings and the app"
+        super().__init__(out, *columns, says=self._begins, total=None)
+        self._cause, self._tenth = "", (0, -1)
+
+    def __enter__(self) -> Self:
+        self._say(self._begins)
+        return super().__enter__()
+
+    def _say(self, text: str, **update: int) -> None:
+        """Show what is done now; without a terminal, as a line."""
+        self._bar.update(self._task, description=text, **update)
+        if not self._out.is_terminal:
+            self._out.print(text)
 
     def begin(self, settings: "TrainingSettings") -> None:
         """Set the total number of steps before the workers start."""
-        self._bar.update(self._task, total=settings.steps, description="starting workers, then the first validation")
+        tasks = (Path(settings.out) / "tasks" / "test.jsonl").read_bytes().count(b"\n")
+        self._validated = tasks * settings.validation_rollouts
+        self._say("starting workers, then the first validation", total=settings.steps)
+
+    def rollouts(self, step: int, split: "Split", ended: int) -> None:
+        """Show how far a validation is: on a terminal each rollout, elsewhere a line every 10 %."""
+        tenth = (step, ended * 10 // max(1, self._validated))
+        if split == "test" and (self._out.is_terminal or tenth > self._tenth):
+            from agentflow.rl.run.training_log import doing
+
+            self._tenth = tenth
+            self._say(doing(step, split, ended, self._validated))
 
     def show(self, line: "Line") -> None:
         """Show a line of metrics.jsonl."""

@@ -15,7 +15,7 @@ from agentflow.view.sources import Evaluation, Source, Training
 
 SHOWN = (
     *("preset", "app", "steps", "questions", "rollouts", "seed", "lr", "kl", "clip_low"),
-    *("clip_high", "flow"),
+    *("clip_high", "flow", "rollout_seconds"),
 )
 """Settings of a training that the page shows; others may name folders of the machine."""
 

@@ -5,19 +5,23 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from pydantic import ValidationError
 
+from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
+from agentflow.rl.rollout.rollout import RolloutStatus, rewarded
 from agentflow.rl.rollout.tokens import TokenStep, unpacked
-from agentflow.rl.run.training_log import TOKENS, token_file
+from agentflow.rl.run.training_log import TOKENS, doing, token_file
+from agentflow.tools.coded_error import Cause
 from agentflow.tools.json_codec import model_from_json, object_from_json
 from agentflow.view.calls import CallsFile
 from agentflow.view.lines import Place, Tail, read_file
@@ -217,6 +221,7 @@ class Training(Source):
         super().__init__(path, name)
         self._metrics = Tail(path / METRICS)
         self._settings_file = Watched(path / SETTINGS)
+        self._test_tasks = Watched(path / "tasks" / "test.jsonl")
         self._files: dict[tuple[int, str], Rows] = {}
         self._broken_metrics = 0
         self.lines: list[dict[str, Any]] = []
@@ -226,6 +231,7 @@ class Training(Source):
     def refresh(self) -> tuple[bool, bool]:
         """Read new lines of metrics.jsonl and of every rollout file."""
         changed, more = self._refresh_metrics(), False
+        self._test_tasks.changed()
         if self._settings_file.changed():
             self.settings, changed = _object(self._settings_file.content) or {}, True
         for key, path in _rollout_files(self.path):
@@ -278,12 +284,16 @@ class Training(Source):
     def measured(self) -> list[dict[str, Any]]:
         """Return, by step and split, the metrics of the rollouts that metrics.jsonl does not contain."""
         files = sorted(self._files.items())
-        return [{"step": step, "split": split, **_measures(rows.rows)} for (step, split), rows in files]
+        flow = self.settings.get("flow")
+        zero = flow.get("count_as_zero", []) if isinstance(flow, dict) else []
+        return [{"step": step, "split": split, **_measures(rows.rows, zero)} for (step, split), rows in files]
 
     @property
     def changed(self) -> float:
         """Return the time of the last write of metrics or rollouts."""
-        return max([self._metrics.changed, *(rows.tail.changed for rows in self._files.values())])
+        return max(
+            [self._settings_file.written, self._metrics.changed, *(rows.tail.changed for rows in self._files.values())]
+        )
 
     @property
     def broken(self) -> int:
@@ -294,6 +304,28 @@ class Training(Source):
     def unfinished(self) -> bool:
         """Return whether steps are left."""
         return self._step < int(self.settings.get("steps", 0))
+
+    @property
+    def live(self) -> bool:
+        """Return whether it may still be at work: a rollout can take as long as its time limit."""
+        seconds = self.settings.get("rollout_seconds", 0)
+        return self.unfinished and time.time() - self.changed < max(LIVE_SECONDS, seconds)
+
+    @property
+    def _doing(self) -> str:
+        """Return what a live training does; "" for another."""
+        if not self.live:
+            return ""
+        written = {(line["step"], line["split"]) for line in self.lines}
+        under_way = [
+            (rows.tail.changed, key, len(rows.rows)) for key, rows in self._files.items() if key not in written
+        ]
+        if not under_way:
+            return "" if written else "starting"
+        _, (step, split), ended = max(under_way)
+        tasks = self._test_tasks.content.count(b"\n") if split == "test" else int(self.settings.get("questions", 0))
+        tries = self.settings.get("validation_rollouts" if split == "test" else "rollouts", 1)
+        return doing(step, split, ended, tasks * int(tries))
 
     @property
     def _step(self) -> int:
@@ -308,6 +340,7 @@ class Training(Source):
             "step": self._step,
             "steps": max(int(self.settings.get("steps", 0)), self._step),
             "what": str(self.settings.get("preset", "")),
+            "doing": self._doing,
             "rewards": rewards,
             "accuracies": accuracies,
             "ended": sum(len(rows.rows) for rows in self._files.values()),
@@ -331,6 +364,11 @@ class Watched:
         self.content = b""
         self._path = path
         self._seen: tuple[int, int] | None = None
+
+    @property
+    def written(self) -> float:
+        """Return the time of the last write that was read; 0 if there was none."""
+        return self._seen[0] / 1e9 if self._seen else 0.0
 
     def changed(self) -> bool:
         """Return whether the file changed since the last call, and read it if so."""
@@ -375,12 +413,19 @@ def _rollout_files(folder: Path) -> Iterator[tuple[tuple[int, str], Path]]:
             yield (int(match[1]), match[2]), path
 
 
-def _measures(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the metrics of a step's rollouts."""
+def _measures(rows: Sequence[Row], zero: Collection[Cause]) -> dict[str, Any]:
+    """Return the metrics of a step's rollouts, and the 95 % interval of their mean reward, by questions."""
     number = max(1, len(rows))
     turns = sum(row.turns for row in rows)
+    rewards: dict[str, list[float]] = {}
+    for row in rows:
+        if rewarded(RolloutStatus(row.status), zero):
+            rewards.setdefault(row.task, []).append(row.reward or 0.0)
+    tries = max(map(len, rewards.values()), default=1)
     return {
         "rollouts": len(rows),
+        "interval": accuracy_interval([*map(fmean, rewards.values())], tries) if rewards else None,
+        "lost": dict(Counter(row.status for row in rows if row.status != RolloutStatus.OK)),
         "turns": turns / number,
         "sampled": sum(row.sampled for row in rows) / number,
         "tools": dict(Counter(tool or "(no tool)" for row in rows for tool in row.tools).most_common()),

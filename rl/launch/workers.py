@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from agentflow.rl.apps.trainable import Split
 from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.checks import check_room
 from agentflow.rl.run.training_log import Line, TrainingLog
@@ -33,10 +34,16 @@ def worker_base(config: DictConfig) -> AbstractContextManager[str | None]:
     return worker_template(environment(config))
 
 
-def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line], None]) -> None:
+def launch(
+    config: DictConfig,
+    executable: str | None,
+    on_line: Callable[[Line], None],
+    on_rollouts: Callable[[int, Split, int], None],
+) -> None:
     """Run a prepared configuration to its last step.
 
     `executable` is what Ray starts workers with, instead of Python; `on_line` gets each new line of metrics.jsonl.
+    `on_rollouts` gets the step and the split that are under way, and the number of its rollouts that have ended.
 
     Raises:
         SettingsError: Ray has too few free CPUs.
@@ -65,7 +72,7 @@ def launch(config: DictConfig, executable: str | None, on_line: Callable[[Line],
     try:
         check_room(engine.places(config), ray.available_resources().get("CPU", 0))
         running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
-        _follow(running, TrainingLog(config.out), on_line)
+        _follow(running, TrainingLog(config.out), on_line, on_rollouts)
     except (ray.exceptions.RayError, WorkerDied) as error:
         died = deaths()
         logs = _keep_logs(Path(config.out), died[0].process if died else None)
@@ -108,8 +115,10 @@ def _check_answers(address: str, seconds: float) -> None:
         raise TrainingFailed(f"no Ray answers at {address}: {reason}; {remedy}")
 
 
-def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> None:
-    """Wait for the end of the run and pass new lines of metrics.jsonl to `on_line`.
+def _follow(
+    running: Any, log: TrainingLog, on_line: Callable[[Line], None], on_rollouts: Callable[[int, Split, int], None]
+) -> None:
+    """Wait for the end of the run and pass on its new lines and its rollouts.
 
     Raises the run's exception, or WorkerDied if a process died that the trainer may wait for without end.
     """
@@ -124,6 +133,9 @@ def _follow(running: Any, log: TrainingLog, on_line: Callable[[Line], None]) -> 
             if (key := (line["step"], line["split"])) not in seen:
                 seen.add(key)
                 on_line(line)
+        with suppress(FileNotFoundError):  # a step that begins again deletes its file
+            if (latest := log.latest_rollouts()) and latest[:2] not in seen:
+                on_rollouts(*latest)
         if ended:
             ray.get(running)
             return

@@ -187,6 +187,15 @@ class TrainingLog:
         zero = self._count_as_zero()
         return rewards_by_task(record for record in self.records(step, "test") if rewarded(record.outcome, zero))
 
+    def latest_rollouts(self) -> tuple[int, Split, int] | None:
+        """Return the step and the split whose rollouts were recorded last, and how many of them have ended."""
+        paths = [(path.stat().st_mtime, path) for path in self.rollouts.glob("*-*.jsonl")]
+        if not paths:
+            return None
+        path = max(paths)[1]
+        step, _, split = path.stem.partition("-")
+        return int(step), "test" if split == "test" else "train", path.read_bytes().count(b"\n")
+
     def tokens(self, found: TokenStep) -> None:
         """Write the inspected tokens of a step."""
         self._tokens.mkdir(exist_ok=True)
@@ -204,6 +213,13 @@ class TrainingLog:
         self.out.mkdir(parents=True, exist_ok=True)
         with self._metrics.open("ab") as file:
             file.write(_json(line))
+
+
+def doing(step: int, split: Split, ended: int, number: int) -> str:
+    """Say what a training does, of whose `number` rollouts of a step, or of the validation after it, some ended."""
+    when = f"after step {step}" if step else "before training"
+    what = f"validating {when}" if split == "test" else f"step {step}: rollouts"
+    return f"{what}, {ended:,} of {number:,}" if ended < number else f"step {step}: updating the weights"
 
 
 def token_file(step: int) -> str:

@@ -54,6 +54,7 @@ def opened(browser: Any, path: Path, **context: Any) -> Any:
 @pytest.fixture
 def page(browser: Any, report: Path) -> Iterator[Seen]:
     with opened(browser, report) as page:
+        page.unfold()
         yield page
 
 
@@ -175,8 +176,9 @@ def test_gated_questions_are_not_in_it(page: Seen, report: Path) -> None:
 
 def test_a_single_run_that_never_took_a_turn_is_a_report_too(browser: Any, tmp_path: Path) -> None:
     with opened(browser, report_of(write_run(tmp_path / "a", [record(0)]))) as page:
+        page.has(0, ".difference, .budgets, .families, .tool-use")
+        page.unfold()
         page.finds("1 trace, 1 correct")
-        page.has(0, ".differences, .budgets, .families, .tool-use")
         page.trace()
         page.shows(".now", "the analysis")
 
@@ -186,7 +188,7 @@ def test_a_frame_without_an_origin_shows_it(browser: Any, report: Path, tmp_path
     frame.write_text(f'<iframe sandbox="allow-scripts" src="{report.as_uri()}" width="900" height="900"></iframe>')
     page = browser.new_context().new_page()
     page.goto(frame.as_uri())
-    expect(page.frame_locator("iframe").locator(".found")).to_contain_text("322 traces")
+    expect(page.frame_locator("iframe").locator(".differences li").first).to_contain_text("40.0 %")
     page.context.close()
 
 
@@ -194,6 +196,7 @@ def test_a_training_is_a_report_too(browser: Any, tmp_path: Path) -> None:
     with opened(browser, write_report(write_training(tmp_path / "training", [], question=HOSTILE))) as page:
         page.shows("figure", "Reward and held-out accuracy")
         page.shows("section[aria-label='Before and after']", "Step 0: 25.0 % right")
+        page.unfold()
         page.finds("12 traces, 7 correct")
         page.click("button", "Show the trajectories")
         page.click("link", "its tokens")

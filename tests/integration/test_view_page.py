@@ -17,14 +17,15 @@ from agentflow.graph.run.recorder import Message, RunCalls, Span
 from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
+from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.tools.result import ErrorClass
 from tests.runs import record, turn, write_run
-from tests.trainings import begin, rollout, write_step
+from tests.trainings import begin, rollout, write_step, write_validation
 from tests.waiting import LAST_RESORT
 
 pytest.importorskip("playwright.sync_api")
 
-from tests.browser import CONTRAST, HOSTILE, NO_MARKUP, Seen, expect, hostile_record, seen, write_training
+from tests.browser import AXE, CONTRAST, HOSTILE, NO_MARKUP, SERIOUS, Seen, expect, hostile_record, seen, write_training
 
 pytestmark = pytest.mark.slow
 
@@ -109,14 +110,18 @@ def test_labels_of_axes_are_round_and_apart(page: Seen) -> None:
     assert [label for label in labels if len(re.sub(r"\D", "", label).strip("0")) > 2] == []
 
 
-def test_an_alarm_of_a_training_stands_above_its_curves(browser: Any, tmp_path: Path) -> None:
+def test_what_went_wrong_in_a_training_stands_above_its_curves(browser: Any, tmp_path: Path) -> None:
     out = begin(tmp_path / "spoilt", 3)
+    late = rollout(0, "test", "b", 0.0, status=RolloutStatus.TIMED_OUT)
+    write_validation(out, 0, [rollout(0, "test", "a", 1.0), late])
     for step in (1, 2, 3):
         write_step(out, step, [rollout(step, "train", "t", 1.0, id=f"{step}")], logprob_change=0.9)
     with viewing(out.parent) as url, seen(browser, url) as page:
         page.run("spoilt")
-        page.shows(".alarm", "step 2: learning rate")
-        page.has(1, ".alarm")
+        page.shows(".alarm", "Validation after step 0")
+        page.shows(".alarm >> nth=1", "step 1: learning rate")
+        page.has(2, ".alarm")
+        page.has(0, ".found:visible")
 
 
 def test_every_page_opens(page: Seen) -> None:
@@ -178,6 +183,7 @@ def test_two_evaluations_stand_side_by_side(page: Seen) -> None:
     page.click("link", "Report")
     page.shows(".cells", "embedded:trained")
     page.shows(".paper", "AgentFlow, Flow-GRPO")
+    page.unfold()
     page.finds("13 traces")
 
 
@@ -299,6 +305,9 @@ def test_it_is_readable_on_a_phone(browser: Any, url: str, scheme: str) -> None:
         assert page.page.evaluate("document.documentElement.scrollWidth") == 360, where
         assert page.page.evaluate(CONTRAST) == [], where
         assert page.page.evaluate(SMALLEST) >= 12, where
+        if AXE:
+            page.page.evaluate(AXE)
+            assert page.page.evaluate(SERIOUS) == [], where
 
     with seen(browser, url, "/#/", **options) as page:
         assert page.page.evaluate(CUT_OFF) == []

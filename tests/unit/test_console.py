@@ -2,6 +2,8 @@
 
 import signal
 from io import StringIO
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +45,22 @@ SIGNALS = {"groups_with_signal": 0.25, "turns_with_signal": 0.125}
 def test_a_line_says_what_there_is(line: dict[str, Any], says: list[str], says_not: list[str]) -> None:
     text = shown(line) if line["split"] == "test" else train_text(line)
     assert ([one for one in says if one not in text], [one for one in says_not if one in text]) == ([], [])
+
+
+def test_a_validation_is_a_line_every_tenth_where_there_is_no_terminal(tmp_path: Path) -> None:
+    out = StringIO()
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "test.jsonl").write_text("{}\n" * 20)
+    with TrainView(Console(file=out, width=200)) as view:
+        assert out.getvalue().count("\n") == 1  # at once, before anything is checked
+        view.begin(SimpleNamespace(out=str(tmp_path), steps=2, validation_rollouts=2))  # type: ignore[arg-type]
+        for ended in range(41):
+            view.rollouts(0, "test", ended)
+            view.rollouts(0, "test", ended)
+        view.rollouts(1, "train", 3)
+    lines = out.getvalue().splitlines()[2:]
+    assert len(lines) == 11
+    assert "20 of 40" in lines[5]
 
 
 def test_an_alarm_is_told_when_it_begins_and_when_its_cause_changes() -> None:

@@ -44,15 +44,22 @@ function frame({ first, last, lines, y, x }, format, unit) {
 export function curves(title, series, format, { least = 0, high = -Infinity, unit = "step" } = {}) {
   const kept = series.map(([name, points, dots]) => [name, points.filter(([, value]) => value !== null && value !== undefined), dots]).filter(([, points]) => points.length > 0);
   if (kept.length === 0) return null;
-  const plane = scale(kept.flatMap(([, points]) => points), least, high, format);
+  const plane = scale(kept.flatMap(([, points]) => points.flatMap(([step, value, ...ends]) => [value, ...ends].map((one) => [step, one]))), least, high, format);
   const drawn = kept.map(([name, points, dots], at) => svg("g", { class: `series-${at}` },
     svg("polyline", { class: "curve", points: points.map(([step, value]) => `${plane.x(step).toFixed(1)},${plane.y(value).toFixed(1)}`).join(" ") }),
-    points.filter(([, , below]) => below !== undefined).map(([step, , below, above]) => svg("line", { class: "curve", x1: plane.x(step), x2: plane.x(step), y1: plane.y(below), y2: plane.y(above) })),
+    dots ? points.filter(([, , below]) => below !== undefined).map(([step, , below, above]) => svg("line", { class: "curve", x1: plane.x(step), x2: plane.x(step), y1: plane.y(below), y2: plane.y(above) }))
+      : svg("polygon", { class: "band", points: band(points, plane) }),
     (dots || points.length === 1 ? points : points.slice(-1)).map(([step, value]) => svg("circle", { class: "point", cx: plane.x(step), cy: plane.y(value), r: 3.5 },
       svg("title", {}, `${name}, ${unit} ${step}: ${format(value)}`)))));
   const said = kept.map(([name, points]) => `${name} ${format(points[0][1])} at ${unit} ${points[0][0]}, ${format(points.at(-1)[1])} at ${unit} ${points.at(-1)[0]}`).join("; ");
   return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}: ${said}` }, frame(plane, format, unit), drawn),
     kept.map(([name, points]) => [name, format(points.at(-1)[1])]), stepTable(kept, format, unit));
+}
+
+function band(points, plane) {
+  const known = points.filter(([, , low]) => low !== undefined);
+  const edge = (end) => known.map((point) => `${plane.x(point[0]).toFixed(1)},${plane.y(point[end]).toFixed(1)}`);
+  return [...edge(2), ...edge(3).reverse()].join(" ");
 }
 
 // shares: [[step, { part: count }], …]

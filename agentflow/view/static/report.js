@@ -18,16 +18,16 @@ export async function reportPage(holder, { sources, ...asked }) {
   const traces = found.cells.reduce((sum, cell) => sum + cell.ended, 0);
   holder.append(el("div", { class: "heading" }, el("h1", {}, "Evaluation report"),
     el("p", { class: "about" }, `${plural(found.runs.length, "evaluation")} on ${page.benchmarks.map(page.title).join(", ")}: ${plural(traces, "trace")}.`)),
-    ...[accuracy, differences, families, papersTable, turnLimits, tools, passports].map((make) => make(page)).filter(Boolean));
+    ...[findings, accuracy, families, papersTable, turnLimits, tools, passports].map((make) => make(page)).filter(Boolean));
   const remember = (state) => history.replaceState(null, "", `#/report/${sources}${Object.keys(state).length ? `?${new URLSearchParams(state)}` : ""}`);
-  const list = traceList(sources, "evaluation", found.choices, asked, remember, found.runs.length > 1 ? found.runs : []);
+  const list = traceList(sources, "evaluation", found.choices, asked, remember, { runs: found.runs.length > 1 ? found.runs : [], fold: true });
   holder.append(list.box);
   await list.refresh();
   return {};
 }
 
 const section = (title, name, note, ...inside) => el("section", { class: name, "aria-label": title }, el("h2", {}, title), note ? el("p", { class: "quiet" }, note) : null, ...inside);
-const wide = (label, table) => el("div", { class: "scroll card", tabindex: 0, role: "region", "aria-label": label }, table);
+const wide = (label, table) => el("div", { class: "scroll card", tabindex: 0, role: "region", "aria-label": `${label}, table` }, table);
 const row = (cells, kind = null) => el("tr", { class: kind }, cells);
 const heads = (columns) => row(columns.map(([name, kind]) => el("th", { scope: "col", class: kind }, name)));
 
@@ -70,20 +70,28 @@ function accuracy(page) {
       number(cell.failed ? String(cell.failed) : "")];
   }));
   return section("Accuracy", "cells", "In percent of all questions that were asked; what broke off or could not be decided counts as wrong. The bar is the 95 % interval. "
-    + "Two bars that overlap may still differ, and two that do not may be of different questions: the differences below are of the same questions.", wide("Accuracy", table));
+    + "Two bars that overlap may still differ, and two that do not may be of different questions: the differences above are of the same questions.", wide("Accuracy", table));
+}
+
+// What each planner answers, which differ, and what to look at with doubt.
+function findings(page) {
+  const share = (cell) => [el("b", {}, `${points(cell.accuracy)} %`), ` of ${plural(cell.questions, "question")} of ${page.title(cell.benchmark)} right (95 %: ${between(cell)})`,
+    cell.undecided ? `; ${count(cell.undecided)} undecided, counted as wrong` : "", cell.failed ? `; ${count(cell.failed)} broke off` : ""];
+  const doubts = page.passports.flatMap(({ scores }) => scores).reduce((sum, { audit }) => sum + audit.tries, 0);
+  return section("Findings", "differences", "", el("ul", {}, page.cells.map((cell) => el("li", {}, `${cell.run}: `, share(cell)))), differences(page),
+    doubts ? el("p", { class: "warn" }, `${plural(doubts, "try is", "tries are")} flagged for what may have leaked: see the passport below.`) : null);
 }
 
 function differences(page) {
-  if (page.differences.length === 0) return null;
   const is = (value) => (value < 0.0001 ? "< 0.0001" : `= ${value.toFixed(4)}`);
-  return section("Differences", "differences", "", page.differences.map((one) => {
+  return page.differences.map((one) => {
     const corrected = one.among > 1 ? `, ${is(one.corrected)} corrected for ${one.among} comparisons` : "";
     const flips = ["lost", "gained"].filter((change) => one[change]).map((change) => el("a", { class: "flip", href: `#/pairs?${new URLSearchParams(
       { before: page.run(one.first).id, after: page.run(one.second).id, benchmark: one.benchmark, change })}` }, `${plural(one[change], "question")} ${change}`));
     return el("div", { class: `difference${one.shown ? " shown" : ""}` }, el("p", {}, el("b", {}, `${page.title(one.benchmark)}: `), one.verdict),
       el("p", { class: "quiet" }, `${points(one.accuracies[0])} % and ${points(one.accuracies[1])} % on the ${plural(one.questions, "question")} of both; p ${is(one.p_value)} (exact paired test)${corrected}`),
       flips.length ? el("p", {}, flips) : null);
-  }));
+  });
 }
 
 function families(page) {

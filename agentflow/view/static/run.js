@@ -13,7 +13,7 @@ export async function runPage(holder, { source, ...asked }) {
   const training = run.kind === "training" ? trainingSections(source) : null;
   const steps = training ? [...new Set([...run.train_steps, ...run.test_steps])].sort((a, b) => a - b) : [];
   const remember = (state) => history.replaceState(null, "", `#/run/${source}${Object.keys(state).length ? `?${new URLSearchParams(state)}` : ""}`);
-  const list = traceList(source, run.kind, { ...run.choices, steps }, asked, remember);
+  const list = traceList(source, run.kind, { ...run.choices, steps }, asked, remember, { fold: run.kind === "training" });
   holder.append(about, training?.box ?? "", list.box);
   const draw = () => { redraw(about, heading(run)); training?.draw(run); };
   draw();
@@ -30,7 +30,7 @@ export async function runPage(holder, { source, ...asked }) {
 function heading(run) {
   const parts = [el("h1", {}, run.name, " ", liveDot(run.live))];
   if (run.kind === "evaluation") parts.push(evaluationFacts(run), file || !run.ended ? null : el("p", {}, el("a", { href: address("report", run.id), "data-key": "report" }, "Report: families, tools, passport, and the paper’s numbers")));
-  if (run.kind === "training") parts.push(trainingFacts(run));
+  if (run.kind === "training") parts.push(run.doing ? el("p", { class: "doing", role: "status" }, run.doing) : null, trainingFacts(run));
   if (run.broken) parts.push(el("p", { class: "warn" }, `${plural(run.broken, "line")} of its files could not be read and ${run.broken === 1 ? "is" : "are"} left out.`));
   return el("div", { class: "heading" }, parts.filter(Boolean));
 }
@@ -40,7 +40,7 @@ const fact = (name, ...value) => el("div", { class: "fact" }, el("dt", {}, name)
 function evaluationFacts(run) {
   const outcomes = run.choices.outcome.map(([outcome, number]) => el("span", { class: "of" }, badge(outcome), ` ${count(number)}`));
   return el("dl", { class: "facts" },
-    fact("accuracy", el("b", { class: "big" }, percent(run.ended < run.number ? run.so_far : run.accuracy)), run.ended < run.number ? " so far" : "", bar(run.so_far, "", "right")),
+    fact("accuracy", el("b", { class: "big" }, percent(run.ended < run.number ? run.so_far : run.accuracy)), run.ended < run.number ? " so far" : "", bar(run.so_far, `accuracy ${percent(run.so_far)}`, "right")),
     fact("ended", `${count(run.ended)} of ${count(run.number)}`, bar(run.number ? run.ended / run.number : 0, `${run.ended} of ${run.number}`)),
     fact("benchmark", run.what ?? "unknown: its settings cannot be read"), fact("planner", run.planner ?? ""), fact("outcomes", ...outcomes));
 }

@@ -47,7 +47,7 @@ function trainingRow(one) {
   const last = (values) => values.filter((value) => value !== null).at(-1);
   const first = one.accuracies.find((value) => value !== null);
   return el("tr", {}, state(one), nameCell(one), el("td", {}, one.what),
-    el("td", {}, bar(one.steps ? one.step / one.steps : 0, `step ${one.step} of ${one.steps}`), el("small", {}, `${one.step} of ${one.steps}`)),
+    el("td", {}, bar(one.steps ? one.step / one.steps : 0, `step ${one.step} of ${one.steps}`), el("small", {}, `${one.step} of ${one.steps}`), one.doing ? el("small", {}, one.doing) : null),
     el("td", {}, spark(one.rewards, "reward by step"), el("small", {}, last(one.rewards)?.toFixed(3) ?? "–")),
     el("td", {}, spark(one.accuracies, "held-out accuracy by validation"), el("small", {}, one.accuracies.length > 1 ? `${percent(first)} → ${percent(last(one.accuracies))}` : percent(last(one.accuracies)))),
     written(one));

@@ -9,8 +9,8 @@ const COLUMNS = {
   turns: ["turns", "turns", "n"], tokens: ["tokens", "tokens", "n"], seconds: ["seconds", "seconds", "n"],
 };
 
-// source: an id, or several with commas between them, whose runs then are to choose from.
-export function traceList(source, kind, choices, asked, remember, runs = []) {
+// source: an id, or several with commas between them, whose runs then are to choose from. A folded list is read when it is opened.
+export function traceList(source, kind, choices, asked, remember, { runs = [], fold = false } = {}) {
   const state = { outcome: "", family: "", tool: "", error: "", benchmark: "", text: "", split: "", step: "", run: "", order: "written", down: "", offset: 0, ...asked };
   state.offset = Number(state.offset) || 0;
   const found = el("p", { class: "found", role: "status", "aria-live": "polite" });
@@ -20,11 +20,15 @@ export function traceList(source, kind, choices, asked, remember, runs = []) {
   const form = filters(kind, choices, state, runs, () => { state.offset = 0; refresh(); });
   const table = el("table", { class: "list traces cards-if-narrow" }, el("caption", { class: "visually-hidden" }, "Traces"), head, body);
   table.addEventListener("keydown", walk);
-  const box = el("section", { "aria-label": "Traces" }, el("h2", {}, kind === "training" ? "Rollouts" : "Traces"), form, found, el("div", { class: "scroll card flush" }, table), pager);
+  const inside = [form, found, el("div", { class: "scroll card flush" }, table), pager];
+  const title = el("h2", {}, kind === "training" ? "Rollouts" : "Traces");
+  const folded = fold && el("details", { class: "all-traces", open: Object.keys(asked).length > 0, ontoggle: () => refresh() }, el("summary", {}, title), inside);
+  const box = el("section", { "aria-label": "Traces" }, folded || [title, inside]);
   let shown = new Set();
   let latest = 0;
 
   async function refresh(live = false) {
+    if (folded && !folded.open) return;
     const mine = (latest += 1);
     const page = await get(`/api/sources/${state.run || source}/traces`, { ...state, run: "", limit: SIZE });
     if (mine !== latest) return;

@@ -1,22 +1,23 @@
-// A training: its curves, the held-out questions over the steps, and the ways to its groups and to before and after.
+// A training: what went wrong, its curves, the held-out questions over the steps, and the ways to its groups and to before and after.
 
-import { address, el, percent, redraw } from "./dom.js";
+import { address, count, el, percent, plural, redraw } from "./dom.js";
 import { curves, stacks } from "./charts.js";
 
 const number = (digits) => (value) => value.toFixed(digits);
 const share = (value) => `${(100 * value).toFixed(value !== 0 && Math.abs(value) < 0.001 ? 2 : 1)} %`;
 
 export function trainingSections(source) {
-  const [raised, charts, compared, ways, matrix] = [el("div", {}), el("div", { class: "charts" }), el("div", {}), el("div", { class: "card ways" }), el("div", {})];
-  const box = el("div", {}, raised, el("section", { "aria-label": "Curves" }, el("h2", {}, "Curves"), charts),
-    compared, el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
+  const [raised, main, charts, compared, ways, matrix] = ["", "main-curve", "charts few", "", "card ways", ""].map((kind) => el("div", { class: kind || null }));
+  const box = el("div", {}, raised, el("section", { "aria-label": "Curves" }, main, charts), compared, el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
     el("section", { "aria-label": "Held-out questions" }, el("h2", {}, "Held-out questions, before to after"), matrix));
   let drawn = "";
   return {
     box,
     draw: (run) => {
-      redraw(raised, alarms(run.lines));
-      redraw(charts, figures(run));
+      redraw(raised, lost(run), alarms(run.lines));
+      const [first, ...rest] = run.lines.length ? figures(run) : [];
+      redraw(main, first);
+      redraw(charts, rest);
       redraw(compared, beforeAndAfter(run.lines));
       const state = JSON.stringify([run.train_steps, run.test_steps]);
       if (state !== drawn) redraw(ways, closer(source, run));
@@ -24,6 +25,17 @@ export function trainingSections(source) {
       redraw(matrix, questions(source, run.matrix));
     },
   };
+}
+
+// Rollouts under way that did not end by themselves, where they are more than one in fifty.
+function lost({ lines, measured, settings }) {
+  const written = new Set(lines.map((line) => `${line.split} ${line.step}`));
+  return measured.filter((one) => !written.has(`${one.split} ${one.step}`)).map(({ rollouts, lost }) => {
+    const number = Object.values(lost).reduce((sum, one) => sum + one, 0);
+    const why = Object.entries(lost).map(([status, times]) => `${count(times)} ${status}`).join(", ");
+    return 50 * number <= rollouts ? null : el("p", { class: "alarm" }, el("strong", {}, `${count(number)} of ${plural(rollouts, "rollout")} under way did not end: `),
+      why, lost.timed_out ? `; a rollout has rollout_seconds=${settings.rollout_seconds ?? "?"}` : "");
+  });
 }
 
 // The validations that lost too many tries, then the first alarm of each cause.
@@ -35,7 +47,9 @@ function alarms(lines) {
 }
 
 function figures({ lines, measured }) {
+  const intervals = new Map(measured.map((one) => [`${one.split} ${one.step}`, one.interval]));
   const of = (split, name, from = lines) => from.filter((line) => line.split === split && typeof line[name] === "number").map((line) => [line.step, line[name]]);
+  const within = (split, points) => points.map(([step, value]) => [step, value, ...(intervals.get(`${split} ${step}`) ?? [])]);
   const both = (name, from) => [["training", of("train", name, from)], ["held-out", of("test", name, from), true]];
   const tools = (split) => measured.filter((one) => one.split === split).map((one) => [one.step, one.tools]);
   const chosen = tools("train");
@@ -45,7 +59,7 @@ function figures({ lines, measured }) {
   const order = frequent.length > 6 ? [...frequent.slice(0, 5), "others"] : frequent;
   const gathered = chosen.map(([step, parts]) => [step, Object.fromEntries(order.map((tool) => [tool, tool === "others" ? frequent.slice(5).reduce((sum, one) => sum + (parts[one] ?? 0), 0) : parts[tool] ?? 0]))]);
   return [
-    curves("Reward and held-out accuracy", [["reward", of("train", "reward")], ["reward of the finished", of("train", "reward_finished", lines.filter((line) => line.reward_finished !== line.reward))], ["held-out accuracy", of("test", "accuracy", lines.filter((line) => !line.lost)), true], ...passes(lines)], number(3)),
+    curves("Reward and held-out accuracy", [["reward", within("train", of("train", "reward"))], ["reward of the finished", of("train", "reward_finished", lines.filter((line) => line.reward_finished !== line.reward))], ["held-out accuracy", within("test", of("test", "accuracy", lines.filter((line) => !line.lost))), true], ...passes(lines)], number(3)),
     curves("Rollouts that were left out, share", both("left_out"), share),
     stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
@@ -97,7 +111,7 @@ function beforeAndAfter(lines) {
   const best = (side) => (passed(side) ? `, pass@${passed(side)[0]} ${percent(passed(side)[1])}` : "");
   const rate = (side) => side.lost ?? `${percent(side.accuracy)} right${best(side)}, ${percent(side.tool_error_rate)} of tool calls failed`;
   return [el("section", { "aria-label": "Before and after" }, el("h2", {}, "Before and after, held out"), el("p", { class: "quiet" }, `Step ${sides[0].step}: ${rate(sides[0])}. Step ${sides[1].step}: ${rate(sides[1])}.`),
-    el("div", { class: "charts" }, tables.filter(Boolean).map((one) => el("div", { class: "scroll card flush" }, one))))];
+    el("div", { class: "charts" }, tables.filter(Boolean).map((one) => el("div", { class: "scroll card flush", tabindex: 0, role: "region", "aria-label": `Before and after, by ${one.rows[0].cells[0].textContent}` }, one))))];
 }
 
 function closer(source, run) {
@@ -114,7 +128,7 @@ function closer(source, run) {
     parts.push(el("form", { onsubmit: (event) => { event.preventDefault(); location.hash = `#/pairs?before=${source}&before_step=${before.lastChild.value}&after=${source}&after_step=${after.lastChild.value}`; } },
       before, after, el("button", { "data-key": "open pairs" }, "The same questions side by side")));
   }
-  return parts.length ? parts : [el("p", { class: "quiet" }, "No rollout has been recorded yet.")];
+  return parts.length ? parts : [el("p", { class: "quiet" }, "No step has been recorded yet.")];
 }
 
 function questions(source, { steps, rows }) {

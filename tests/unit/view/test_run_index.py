@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,36 @@ def test_what_was_written_long_ago_is_not_live(tmp_path: Path) -> None:
     old = (folder / "traces.jsonl").stat().st_mtime - LIVE_SECONDS - 60
     os.utime(folder / "traces.jsonl", (old, old))
     assert only(index(tmp_path)).live is False
+
+
+def test_a_training_says_what_it_does_while_it_is_live(tmp_path: Path) -> None:
+    out = begin(tmp_path / "t", 5)
+    (out / "tasks").mkdir()
+    (out / "tasks" / "test.jsonl").write_text("{}\n" * 3)
+    looking = index(tmp_path)
+    training, written = training_of(looking), rollout(0, "test", "a", 1.0)
+    path = TrainingLog(out).path_of(0, "test")
+
+    def doing() -> tuple[str, bool]:
+        looking.refresh()
+        found = training.summary()
+        return found["doing"], found["live"]
+
+    assert doing() == ("starting", True)
+    append(path, written)
+    assert doing() == ("validating before training, 1 of 3", True)
+    late = rollout(0, "test", "b", 0.0, status=RolloutStatus.TIMED_OUT)
+    write_validation(out, 0, [written, late, late])
+    assert doing() == ("", True)
+    first = training.measured()[0]
+    assert first["lost"] == {"timed_out": 2}
+    assert 0.0 < first["interval"][0] < first["interval"][1] == 1.0  # of what is decided
+    append(TrainingLog(out).path_of(1, "train"), rollout(1, "train", "a", 1.0))
+    assert doing() == ("step 1: rollouts, 1 of 8", True)
+    long_ago = time.time() - LIVE_SECONDS - 60
+    for one in out.rglob("*.json*"):
+        os.utime(one, (long_ago, long_ago))
+    assert doing() == ("", False)
 
 
 def test_a_training_that_goes_back_to_its_checkpoint_loses_what_came_after(tmp_path: Path) -> None:
