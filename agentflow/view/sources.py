@@ -419,7 +419,7 @@ def _measures(rows: Sequence[Row], zero: Collection[Cause]) -> dict[str, Any]:
     turns = sum(row.turns for row in rows)
     rewards: dict[str, list[float]] = {}
     for row in rows:
-        if rewarded(RolloutStatus(row.status), zero):
+        if rewarded(row.status, zero):
             rewards.setdefault(row.task, []).append(row.reward or 0.0)
     tries = max(map(len, rewards.values()), default=1)
     return {

@@ -1,6 +1,6 @@
 // Curves and bars by step, as SVG, each with its numbers as a table for those who do not see it.
 
-import { el, svg } from "./dom.js";
+import { el, region, svg } from "./dom.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 392, 12, 150];
 
@@ -89,7 +89,7 @@ export function stacks(title, shares, order) {
 function figure(title, drawing, legend, table) {
   const keys = legend.map(([name, value], at) => el("span", { class: "legend" }, el("span", { class: `key series-${at % 6}`, "aria-hidden": "true" }), `${name} `, el("b", {}, value)));
   return el("figure", { class: "card" }, el("figcaption", {}, title), drawing, el("p", { class: "legends" }, keys),
-    el("details", { "data-key": `table ${title}` }, el("summary", {}, "As a table"), el("div", { class: "scroll low", tabindex: 0, role: "region", "aria-label": `${title}, table` }, table)));
+    el("details", { "data-key": `table ${title}` }, el("summary", {}, "As a table"), region(`${title}, table`, "low", table)));
 }
 
 function stepTable(series, format, unit = "step") {

@@ -72,6 +72,9 @@ export function redraw(container, ...children) {
   again?.focus({ preventScroll: true });
 }
 
+// A box that scrolls sideways, also by the arrow keys.
+export const region = (label, kind, ...inside) => el("div", { class: `scroll ${kind}`, tabindex: 0, role: "region", "aria-label": label }, inside);
+
 export const definitions = (all) => el("dl", {}, all.filter(([, text]) => text).flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
 
 export const address = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;

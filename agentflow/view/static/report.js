@@ -2,7 +2,7 @@
 
 import { file, get } from "./data.js";
 import { curves } from "./charts.js";
-import { address, bar, breakable, count, definitions, el, home, plural, points, svg, trail } from "./dom.js";
+import { address, bar, breakable, count, definitions, el, home, plural, points, region, svg, trail } from "./dom.js";
 import { traceList } from "./traces.js";
 
 const unique = (values) => [...new Set(values)];
@@ -27,7 +27,7 @@ export async function reportPage(holder, { sources, ...asked }) {
 }
 
 const section = (title, name, note, ...inside) => el("section", { class: name, "aria-label": title }, el("h2", {}, title), note ? el("p", { class: "quiet" }, note) : null, ...inside);
-const wide = (label, table) => el("div", { class: "scroll card", tabindex: 0, role: "region", "aria-label": `${label}, table` }, table);
+const wide = (label, table) => region(`${label}, table`, "card", table);
 const row = (cells, kind = null) => el("tr", { class: kind }, cells);
 const heads = (columns) => row(columns.map(([name, kind]) => el("th", { scope: "col", class: kind }, name)));
 

@@ -1,7 +1,7 @@
 // One trace: stepped through module by module, with what the planner saw, what came of it, and what it cost.
 
 import { get } from "./data.js";
-import { address, badge, bar, count, el, home, liveDot, plural, redraw, seconds, trail } from "./dom.js";
+import { address, badge, bar, count, el, home, liveDot, plural, redraw, region, seconds, trail } from "./dom.js";
 import { agentGraph } from "./graph.js";
 import { copyButton, download, folded } from "./texts.js";
 import { callsOf, waterfall } from "./waterfall.js";
@@ -203,10 +203,10 @@ function costsOf(found) {
   const most = Math.max(1, ...rows.map(([, , tokens]) => tokens.input_tokens + tokens.output_tokens));
   const took = found.trace.usage.seconds ?? {};
   return el("section", { "aria-label": "Costs" }, el("h2", {}, "What it cost"), el("div", { class: "two" },
-    rows.length ? el("div", { class: "scroll card flush" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["module", "model", "read", "written", "seconds", ""].map((title, at) => el("th", { scope: "col", class: at > 1 && at < 5 ? "n" : null }, title || el("span", { class: "visually-hidden" }, "share"))))),
+    rows.length ? region("Cost by module", "card flush", el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["module", "model", "read", "written", "seconds", ""].map((title, at) => el("th", { scope: "col", class: at > 1 && at < 5 ? "n" : null }, title || el("span", { class: "visually-hidden" }, "share"))))),
       el("tbody", {}, rows.map(([module, model, tokens]) => el("tr", {}, el("th", { scope: "row" }, module), el("td", {}, model), el("td", { class: "n" }, count(tokens.input_tokens)), el("td", { class: "n" }, count(tokens.output_tokens)),
         el("td", { class: "n" }, took[module] === undefined ? "–" : took[module].toFixed(2)), el("td", {}, bar((tokens.input_tokens + tokens.output_tokens) / most, `${tokens.input_tokens + tokens.output_tokens} tokens`))))))) : null,
-    Object.keys(tools).length ? el("div", { class: "scroll card flush" }, el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["tool", "calls", "failed", "seconds"].map((title, at) => el("th", { scope: "col", class: at ? "n" : null }, title)))),
+    Object.keys(tools).length ? region("Cost by tool", "card flush", el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["tool", "calls", "failed", "seconds"].map((title, at) => el("th", { scope: "col", class: at ? "n" : null }, title)))),
       el("tbody", {}, Object.entries(tools).map(([tool, one]) => el("tr", {}, el("th", { scope: "row" }, tool), el("td", { class: "n" }, String(one.calls)), el("td", { class: "n" }, String(one.failed)), el("td", { class: "n" }, one.seconds.toFixed(2))))))) : null));
 }
 

@@ -1,6 +1,6 @@
 // A training: what went wrong, its curves, the held-out questions over the steps, and the ways to its groups and to before and after.
 
-import { address, count, el, percent, plural, redraw } from "./dom.js";
+import { address, count, el, percent, plural, redraw, region } from "./dom.js";
 import { curves, stacks } from "./charts.js";
 
 const number = (digits) => (value) => value.toFixed(digits);
@@ -111,7 +111,7 @@ function beforeAndAfter(lines) {
   const best = (side) => (passed(side) ? `, pass@${passed(side)[0]} ${percent(passed(side)[1])}` : "");
   const rate = (side) => side.lost ?? `${percent(side.accuracy)} right${best(side)}, ${percent(side.tool_error_rate)} of tool calls failed`;
   return [el("section", { "aria-label": "Before and after" }, el("h2", {}, "Before and after, held out"), el("p", { class: "quiet" }, `Step ${sides[0].step}: ${rate(sides[0])}. Step ${sides[1].step}: ${rate(sides[1])}.`),
-    el("div", { class: "charts" }, tables.filter(Boolean).map((one) => el("div", { class: "scroll card flush", tabindex: 0, role: "region", "aria-label": `Before and after, by ${one.rows[0].cells[0].textContent}` }, one))))];
+    el("div", { class: "charts" }, tables.filter(Boolean).map((one) => region(`Before and after, by ${one.rows[0].cells[0].textContent}`, "card flush", one))))];
 }
 
 function closer(source, run) {
@@ -137,7 +137,7 @@ function questions(source, { steps, rows }) {
     class: "heat", href: `#/pairs?${new URLSearchParams({ before: source, before_step: steps[0], after: source, after_step: step, question: row.question })}`,
     "aria-label": `step ${step}: ${percent(value)} right`, title: `step ${step}: ${percent(value)} right`, "data-share": value === 0 ? "none" : value === 1 ? "all" : "some" }, value === 0 ? "✗" : value === 1 ? "✓" : `${Math.round(100 * value)}`));
   return [el("p", { class: "quiet" }, "A column is a validation, a row a question: ✓ right in every try, ✗ in none, else the percentage. A cell opens the question before and after."),
-    el("div", { class: "scroll card flush tall", tabindex: 0, role: "region", "aria-label": "Held-out questions by step" }, el("table", { class: "matrix" },
+    region("Held-out questions by step", "card flush tall", el("table", { class: "matrix" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "question"), el("th", { scope: "col" }, "family"), steps.map((step) => el("th", { scope: "col", class: "n" }, String(step))))),
       el("tbody", {}, rows.slice(0, 300).map((row) => el("tr", {}, el("th", { scope: "row", class: "long" }, row.question.slice(0, 200)), el("td", { class: "quiet" }, row.family), row.shares.map((value, at) => cell(value, steps[at], row)))))))];
 }

@@ -1,6 +1,6 @@
 // When each module ran and for how long, with its model and tool calls; and the prompt and reply of every call.
 
-import { count, el, seconds } from "./dom.js";
+import { count, el, region, seconds } from "./dom.js";
 import { copyButton, folded } from "./texts.js";
 
 const took = (value) => (value < 1 ? `${Math.round(1000 * value)} ms` : seconds(value));
@@ -42,7 +42,7 @@ export function waterfall(found, steps, to) {
       priced ? el("td", { class: "n" }, dollars(cost)) : null);
   });
   const heads = [["module"], [el("span", { class: "scale" }, el("span", {}, "0 s"), legend(), el("span", {}, took(end)))], ["time", "n"], ["read", "n"], ["written", "n"], ...(priced ? [["cost", "n"]] : [])];
-  return el("div", { class: "scroll card flush tall" }, el("table", { class: "list waterfall" }, el("caption", { class: "visually-hidden" }, "When each module ran"),
+  return region("When each module ran, table", "card flush tall", el("table", { class: "list waterfall" }, el("caption", { class: "visually-hidden" }, "When each module ran"),
     el("thead", {}, el("tr", {}, heads.map(([title, kind]) => el("th", { scope: "col", class: kind }, title)))), el("tbody", {}, rows),
     el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, "Together"), el("td", {}, `${all.calls} model calls`), el("td", { class: "n" }, took(end)), el("td", { class: "n" }, count(all.input ?? 0)), el("td", { class: "n" }, count(all.output ?? 0)), priced ? el("td", { class: "n" }, dollars(all.cost)) : null))));
 }
