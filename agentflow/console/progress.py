@@ -113,9 +113,9 @@ class TrainView(Bar):
         self._say(self._begins)
         return super().__enter__()
 
-    def _say(self, text: str, **update: int) -> None:
+    def _say(self, text: str, total: int | None = None) -> None:
         """Show what is done now; without a terminal, as a line."""
-        self._bar.update(self._task, description=text, **update)
+        self._bar.update(self._task, description=text, total=total)
         if not self._out.is_terminal:
             self._out.print(text)
 

@@ -19,6 +19,7 @@ from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.report.summary import summary
 from agentflow.evals.results_store import collection_paused
 from agentflow.evals.runs import Run, tool_name
+from agentflow.rl.apps.trainable import Split
 from agentflow.version import __version__
 from agentflow.view.about import about, name_flagged, step_groups
 from agentflow.view.detail import detail, scored
@@ -112,7 +113,8 @@ def training(folder: Path, *, limit: int = BYTES) -> Export:
     trained, tested = source.steps("train"), source.steps("test")
     with_tokens = (step for step in reversed(trained) if source.tokens(step, rows=False))
     shown = [*islice(with_tokens, 1)] or trained[-1:]
-    first = [(step, "test") for step in (*tested[-1:], *tested[:1])] + [(step, "train") for step in shown]
+    first: list[tuple[int, Split]] = [(step, "test") for step in (*tested[-1:], *tested[:1])]
+    first += [(step, "train") for step in shown]
     order = {key: rank for rank, key in enumerate([*first, *((step, "test") for step in tested[1:-1])])}
     traces = [
         _Listed("0", named, (rank,), partial(detail, source, *named))

@@ -18,6 +18,7 @@ from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
+from agentflow.rl.apps.trainable import Split
 from agentflow.rl.rollout.rollout import RolloutStatus, rewarded
 from agentflow.rl.rollout.tokens import TokenStep, unpacked
 from agentflow.rl.run.training_log import TOKENS, doing, token_file
@@ -222,7 +223,7 @@ class Training(Source):
         self._metrics = Tail(path / METRICS)
         self._settings_file = Watched(path / SETTINGS)
         self._test_tasks = Watched(path / "tasks" / "test.jsonl")
-        self._files: dict[tuple[int, str], Rows] = {}
+        self._files: dict[tuple[int, Split], Rows] = {}
         self._broken_metrics = 0
         self.lines: list[dict[str, Any]] = []
         """Lines of metrics.jsonl."""
@@ -263,7 +264,7 @@ class Training(Source):
             for number, row in enumerate(rows.rows)
         ]
 
-    def of_step(self, step: int, split: str) -> list[tuple[str, Row]]:
+    def of_step(self, step: int, split: Split) -> list[tuple[str, Row]]:
         """Return the rollouts of a step, or of the validation after it."""
         rows = self._files[step, split].rows if (step, split) in self._files else []
         return [(f"{step}-{split}-{number}", row) for number, row in enumerate(rows)]
@@ -403,14 +404,14 @@ def _finite(text: str) -> float | None:
     return value if math.isfinite(value := float(text)) else None
 
 
-def _rollout_files(folder: Path) -> Iterator[tuple[tuple[int, str], Path]]:
+def _rollout_files(folder: Path) -> Iterator[tuple[tuple[int, Split], Path]]:
     try:
         paths = list((folder / ROLLOUTS).iterdir()) if not (folder / ROLLOUTS).is_symlink() else []
     except OSError:
         return
     for path in paths:
         if match := _ROLLOUTS.fullmatch(path.name):
-            yield (int(match[1]), match[2]), path
+            yield (int(match[1]), "test" if match[2] == "test" else "train"), path
 
 
 def _measures(rows: Sequence[Row], zero: Collection[Cause]) -> dict[str, Any]:

@@ -218,8 +218,10 @@ class TrainingLog:
 def doing(step: int, split: Split, ended: int, number: int) -> str:
     """Say what a training does, of whose `number` rollouts of a step, or of the validation after it, some ended."""
     when = f"after step {step}" if step else "before training"
+    if split == "train" and ended >= number:
+        return f"step {step}: updating the weights"
     what = f"validating {when}" if split == "test" else f"step {step}: rollouts"
-    return f"{what}, {ended:,} of {number:,}" if ended < number else f"step {step}: updating the weights"
+    return f"{what}, {ended:,} of {max(ended, number):,}"
 
 
 def token_file(step: int) -> str:
