@@ -1,4 +1,4 @@
-"""Generate the reference of commands and settings from the program when MkDocs builds the site.
+"""Generate the reference of commands and settings from the program when MkDocs builds the site, and llms.txt.
 
 A comment `<!-- generated: NAME -->` in a page becomes one of three texts: `commands`, the help of the command line,
 `settings`, the fields of `Context` as Studio shows them, or `algorithms`, the formula of each.
@@ -7,7 +7,7 @@ A comment `<!-- generated: NAME -->` in a page becomes one of three texts: `comm
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,36 @@ ROOT = Path(__file__).parents[1]
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+PAGES: dict[str, str] = {}
+"""The text of each page, by its path."""
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Replace the comments of a page; MkDocs calls this for each. Raises KeyError for an unknown name."""
-    return MARK.sub(lambda match: GENERATED[match[1]](), markdown)
+    text = MARK.sub(lambda match: GENERATED[match[1]](), markdown)
+    PAGES[page.file.src_uri] = text
+    return text
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Write llms.txt, the contents for language models, and the pages as Markdown, which it leads to."""
+    site = Path(config.site_dir)
+    for path, text in PAGES.items():
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text, encoding="utf-8")
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", *_contents(config.nav)]
+    (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def _contents(nav: list[dict[str, Any]], depth: int = 2) -> Iterator[str]:
+    """Yield a line for each page, with its first sentence, and a heading for each group."""
+    for title, where in (item for entry in nav for item in entry.items()):
+        if isinstance(where, list):
+            yield from ["", f"{'#' * depth} {title}", "", *_contents(where, depth + 1)]
+        else:
+            body = re.sub(r"\]\([^)]*\)|[\[\]*`]", "", re.sub(r"^(#|```|!|\|).*$", "", PAGES[where], flags=re.M))
+            first = re.split(r"(?<=[.?])\s|\n\n", body.strip())[0]
+            yield f"- [{title}]({where}): {' '.join(first.split())}"
 
 
 def commands() -> str:

@@ -64,3 +64,10 @@ def test_settings_algorithms_and_public_names_are_described(site: Path) -> None:
         first = (inspect.getdoc(one) or "").partition("\n")[0]
         assert first
         assert first.replace("`", "") in page, one
+
+
+def test_llms_txt_leads_to_every_page_as_markdown(site: Path) -> None:
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", (site / "llms.txt").read_text(), re.MULTILINE)
+    lab = {f"lab/{page.name}" for page in (ROOT / "docs/lab").glob("*.md")} - {"lab/index.md"}
+    assert {*listed} == {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} - lab
+    assert "agentflow solve" in (site / "reference/cli.md").read_text()
