@@ -172,8 +172,11 @@ def export(
     best: Annotated[
         bool, typer.Option("--best", help="The step of the run with the highest held-out accuracy, not its last one.")
     ] = False,
+    hub: Annotated[
+        str, typer.Option("--push", metavar="OWNER/NAME", help="Upload it to the Hugging Face Hub too, as private.")
+    ] = "",
 ) -> None:
-    """Write a trained policy as a Hugging Face folder, for vLLM and for --planner embedded:DIRECTORY.
+    """Write a trained policy as a Hugging Face folder with a model card, for vLLM and --planner embedded:DIRECTORY.
 
     An adapter is merged. The export is checked: the model must reproduce the trainer's log-probabilities of recorded
     tokens.
@@ -188,6 +191,13 @@ def export(
         fail(str(error), MISUSED)
     typer.echo(f"the policy of step {step} is in {directory}")
     typer.echo(f"checked: {checks[0]}" if checks[0] else "not checked: the run recorded no tokens of these weights")
+    if hub:
+        from agentflow.rl.run.model_card import PushError, push
+
+        try:
+            typer.echo(f"uploaded: {push(directory, hub)}")
+        except PushError as error:
+            fail(str(error), FAILED)
 
 
 MOST_NAMED = 10

@@ -22,6 +22,7 @@ from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.rollout.replay_log import ReplayLogs, as_reply
 from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.checkpoints import ACTOR, CHECKPOINT, FOLDER, best_checkpoint, checkpoint_of, latest_step
+from agentflow.rl.run.model_card import write_card
 from agentflow.rl.run.training_log import TOKENS, TrainingLog, token_file
 from agentflow.tools.coded_error import CodedError
 
@@ -125,6 +126,7 @@ def export(
             if own_tokenizer.is_dir():
                 shutil.copytree(own_tokenizer, folder / TOKENIZER)
             on_checked(_checked(folder, run, step))
+            write_card(folder, directory.name, run, step)
             if directory.exists():
                 directory.rmdir()
             folder.rename(directory)

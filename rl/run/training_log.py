@@ -168,10 +168,13 @@ class TrainingLog:
         found = [line for line in self.lines() if line["split"] == "test" and "lost" not in line]
         return {line["step"]: line["accuracy"] for line in found if line["rollouts"] == found[-1]["rollouts"]}
 
-    def held_out(self) -> HeldOut | None:
-        """Compare the validation before training with the last one; None if there are not both, or one is `lost`."""
-        steps = [line["step"] for line in self.lines() if line["split"] == "test"]
-        if 0 not in steps or not (last := max(steps)) or self.lost():
+    def held_out(self, last: int | None = None) -> HeldOut | None:
+        """Compare the validation before training with that after step `last`, by default the last one; None if there
+        are not both, or one is `lost`.
+        """
+        tests = {line["step"]: line for line in self.lines() if line["split"] == "test"}
+        last = max(tests, default=0) if last is None else last
+        if not last or any("lost" in tests.get(step, ["lost"]) for step in (0, last)):
             return None
         before, after = (self.tries(step) for step in (0, last))
         pairs = [(mean(tries), mean(after[task])) for task, tries in before.items() if task in after]

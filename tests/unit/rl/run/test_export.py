@@ -7,9 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from huggingface_hub import HfApi, ModelCard, RepoUrl  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from agentflow.graph.context import Sampling  # noqa: E402
+from agentflow.graph.run.task import Task  # noqa: E402
 from agentflow.graph.run.trace import append  # noqa: E402
 from agentflow.rl.micro.chat_model import load  # noqa: E402
 from agentflow.rl.policy.chat import TokenReply  # noqa: E402
@@ -17,10 +19,12 @@ from agentflow.rl.rollout.replay_log import Entry, as_answer  # noqa: E402
 from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep  # noqa: E402
 from agentflow.rl.run.checkpoints import LATEST, keep_best  # noqa: E402
 from agentflow.rl.run.export import TOKENIZER, Checked, ExportError, export  # noqa: E402
+from agentflow.rl.run.model_card import PushError, push  # noqa: E402
 from agentflow.rl.run.training_log import TrainingLog  # noqa: E402
 from tests.cases import table  # noqa: E402
 from tests.failing import fails  # noqa: E402
 from tests.unit.rl.micro import checkpoint  # noqa: E402
+from tests.unit.rl.run.test_training_log import record as rollout_of  # noqa: E402
 
 
 @pytest.fixture
@@ -209,3 +213,76 @@ def test_only_weights_that_are_nearer_to_those_before_the_update_are_refused(
     after: float, before: float | None, shift: float, same: bool
 ) -> None:
     assert Checked("", 300, after, before, shift).same == same
+
+
+# The model card
+
+
+def settings(run: Path, **changed: object) -> None:
+    shown = {
+        "app": "my_agent:agent",
+        "start": "Qwen/Qwen3-0.6B",
+        "train_tasks": 48,
+        "test_tasks": 2,
+        "rollouts": 4,
+        "lr": 1e-6,
+    }
+    whole = {**shown, "out": "/home/ada/runs", "flow": {"algorithm": {"name": "dr-grpo"}}, **changed}
+    (run / "settings.json").write_text(json.dumps(whole))
+
+
+def test_the_card_says_what_the_model_is(run: Path, tmp_path: Path) -> None:
+    settings(run, temperature=1.0, validation_temperature=1.0)
+    validate(run, step_0=0.5, step_3=1.0)
+    for step, rewards in ((0, (0.0, 1.0)), (3, (1.0, 1.0))):
+        (run / "rollouts").mkdir(exist_ok=True)
+        for task, reward in enumerate(rewards):
+            asked = Task(id=str(task), question="q", gold="g")
+            append(run / f"rollouts/{step:06d}-test.jsonl", rollout_of(step, reward, id=f"{task}/0", task=asked))
+    export(run, tmp_path / "planner")
+    card = ModelCard.load(tmp_path / "planner" / "README.md")
+    assert (card.data.base_model, card.data.library_name, card.data.license) == (
+        "Qwen/Qwen3-0.6B",
+        "transformers",
+        None,
+    )
+    assert all(said in card.text for said in ("# planner", "dr-grpo", "`my_agent:agent`", "48 tasks", '"lr": 1e-06'))
+    assert all(said in card.text for said in ("| before training | 0.500 |", "| step 3 | 1.000 |", "+0.500 ("))
+    assert "/home/ada" not in card.text
+
+
+@pytest.mark.parametrize(
+    ("readme", "licence"),
+    [
+        ("---\nlicense: apache-2.0\n---\n", "apache-2.0"),
+        ("---\nlicense: [\n---\n", None),
+        ("no card", None),
+        (None, None),
+    ],
+)
+def test_the_card_has_the_licence_of_the_base_where_it_is_known(
+    readme: str | None, licence: str | None, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "base").mkdir()
+    if readme is not None:
+        (tmp_path / "base" / "README.md").write_text(readme)
+    settings(run, start=str(tmp_path / "base"), temperature=1.0, validation_temperature=1.0)
+    export(run, tmp_path / "planner")
+    card = ModelCard.load(tmp_path / "planner" / "README.md")
+    assert (card.data.license, card.data.base_model) == (licence, None)
+    assert str(tmp_path) not in card.text
+
+
+def test_a_push_is_private_and_what_the_hub_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[object] = []
+    address = RepoUrl("https://huggingface.co/ada/planner")
+    monkeypatch.setattr(HfApi, "create_repo", lambda hub, name, **options: done.append((name, options)) or address)
+    monkeypatch.setattr(HfApi, "upload_folder", lambda hub, **what: done.append(what))
+    assert push(tmp_path, "ada/planner") == "https://huggingface.co/ada/planner"
+    wanted = [("ada/planner", {"private": True, "exist_ok": True}), {"repo_id": "ada/planner", "folder_path": tmp_path}]
+    assert done == wanted
+    monkeypatch.undo()
+    with fails(PushError, "not_pushed"):
+        push(tmp_path, "not a name")
