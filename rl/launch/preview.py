@@ -20,6 +20,7 @@ from agentflow.rl.apps.trainable import AppError, Made, Trainable
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Generate, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.node_paths import Nodes, learns
+from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.packing import Reason, TrainingSample, pack
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, rewarded, run
 from agentflow.tools.coded_error import Cause, CodedError
@@ -179,6 +180,9 @@ REPLY = "Yes."
 SECONDS = 120.0
 """Time limit of the rehearsal; the rollouts of the training have their own limit."""
 
+CALLS = 30
+"""Most calls of the rehearsal: an agent that wants a certain reply asks for it without end."""
+
 
 class AppFailed(CodedError, RuntimeError):
     """A function of the app, not its graph, raised an exception."""
@@ -197,6 +201,8 @@ async def rehearse(app: Trainable, graph: Made, task: Task, known: ChatFormat | 
     async def stand_in(request: ChatRequest) -> TokenReply:
         nonlocal asked
         asked += 1
+        if asked > CALLS:
+            raise PromptTooLong(f"it had no end after {CALLS} calls of the policy")
         if known and request.tools:
             try:
                 _ = known.parser

@@ -65,6 +65,8 @@ class ChatRequest:
     """The caller sets only max_tokens and stop."""
     sampled: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Sampled ids of the messages that are unchanged replies of the policy, by position in `messages`."""
+    parallel: bool = True
+    """Whether a reply may have several calls. A server enforces that; the policy's first call stands for them."""
     form: str = ""
     """Name of the tool whose arguments are the reply, as JSON text; {} for any object, "" for a reply as it is."""
     original: tuple[BaseChatModel, Sequence[BaseMessage], Mapping[str, Any]] | None = None
@@ -100,7 +102,7 @@ class TokenReply:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str = ""
     unreadable: bool = False
-    """True if a tool call could not be parsed, names no tool that was offered, or is missing."""
+    """True if a tool call could not be parsed, names no tool that was offered, or is missing or one too many."""
 
 
 class Generate(Protocol):
@@ -141,14 +143,19 @@ class Conversations:
             for position, message in enumerate(found)
             if message["role"] == "assistant" and (key := _key(message)) in self._sampled
         }
+        if (number := options.get("n") or 1) != 1:
+            raise ChatError(
+                f"a call asks for {number} replies, and the policy gives one; call it {number} times", code="n"
+            )
         tools, choice = _tools(options)
         form = reply_form(options)
         if form is None:
-            return ChatRequest(found, tools, choice, sampling, sampled)
+            return ChatRequest(found, tools, choice, sampling, sampled, _parallel(options))
         if not form:
-            return ChatRequest(with_instruction(found, ANY_OBJECT), tools, choice, sampling, sampled, "{}")
+            return ChatRequest(with_instruction(found, ANY_OBJECT), tools, choice, sampling, sampled, form="{}")
         name = str(form["function"]["name"])
-        return ChatRequest(found, [*tools, form], "required" if tools else name, sampling, sampled, name)
+        choice = "required" if tools else name
+        return ChatRequest(found, [*tools, form], choice, sampling, sampled, _parallel(options), name)
 
     def remember(self, message: AIMessage, reply: TokenReply) -> None:
         """Remember a reply as `message`."""
@@ -257,6 +264,13 @@ def _tools(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:
     if choice in ("any", "required", True):
         return tools, "required"
     return tools, next((name for tool in tools if (name := str(tool["function"]["name"])) == choice), "auto")
+
+
+def _parallel(options: Mapping[str, Any]) -> bool:
+    """Return whether a reply may have several calls, as OpenAI's and Anthropic's options say."""
+    choice = options.get("tool_choice")
+    alone = isinstance(choice, dict) and choice.get("disable_parallel_tool_use")
+    return options.get("parallel_tool_calls") is not False and not alone
 
 
 def _described(tool: Any) -> dict[str, Any]:

@@ -135,6 +135,8 @@ class ChatFormat:
         unreadable = unreadable or not offered.issuperset(call["name"] for call in readable)
         if found is None or len(readable) < len(parsed):
             content, readable, unreadable = text, [], True
+        if not request.parallel and len(readable) > 1:
+            readable, unreadable = readable[:1], True
         return TokenReply(
             text=content,
             prompt_ids=prompt_ids,

@@ -188,8 +188,8 @@ class Policy(BaseChatModel):
     """Off: a trained reply must be sampled, and LangChain's cache returns replies without their ids."""
     sampling: Sampling = Sampling()
     """In training, the trainer sets temperature and top_p."""
-    form: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """Options of the model that it stands in for, if they ask for a reply as JSON."""
+    options: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """Options of the model that it stands in for, which say what a reply has to be."""
     original: BaseChatModel | None = Field(default=None, exclude=True)
     """The model that it stands in for."""
 
@@ -281,7 +281,7 @@ class Policy(BaseChatModel):
     ) -> ChatResult:
         try:
             given = {name: value for name, value in options.items() if name != FORM}
-            options = {**self.form, **options}
+            options = {**self.options, **options}
             request = served.conversations.request(messages, self._limits(stop, options), options)
             if self.original:
                 stops = {"stop": stop} if stop else {}
@@ -453,6 +453,7 @@ def _policy_for(model: BaseChatModel) -> Policy:
     params = model._get_ls_params()
     sampling = Sampling(max_tokens=params.get("ls_max_tokens"), stop=tuple(params.get("ls_stop") or ()) or None)
     options = {**vars(model), **(getattr(model, "model_kwargs", None) or {})}
-    form = {name: options[name] for name in (*FORMS, "output_config") if options.get(name)}
+    names = (*FORMS, "output_config", "n", "parallel_tool_calls")
+    options = {name: options[name] for name in names if options.get(name) is not None}
     known: dict[str, Any] = {"callbacks": model.callbacks, "tags": model.tags, "metadata": model.metadata}
-    return Policy(sampling=sampling, form=form, original=model, **known)
+    return Policy(sampling=sampling, options=options, original=model, **known)

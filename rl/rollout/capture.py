@@ -98,13 +98,15 @@ class PolicyRequest(protocol.CompletionRequest):
     messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
     response_format: dict[str, Any] | None = None
 
     @property
     def options(self) -> dict[str, Any]:
         """Keyword arguments of the model call."""
-        given = {"tools": self.tools, "tool_choice": self.tool_choice, "response_format": self.response_format}
-        return {name: value for name, value in given.items() if value and value != {"type": "text"}}
+        names = ("tools", "tool_choice", "parallel_tool_calls", "response_format")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None and value != {"type": "text"}}
 
     async def answer(self) -> AIMessage:
         """Ask the policy, in the context of a node. Raises Refused, and as `Policy` does."""

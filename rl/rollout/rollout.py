@@ -7,12 +7,16 @@ with reward 0 (`flow.count_as_zero`).
 
 import inspect
 import math
+import re
 import reprlib
+import sysconfig
 import time
+import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self, SupportsFloat
 from uuid import uuid4
@@ -22,6 +26,7 @@ from langchain_core.runnables.config import merge_configs
 from langgraph.pregel import Pregel
 from pydantic import BaseModel, Field, field_serializer
 
+import agentflow
 from agentflow.graph.run.recorder import Span
 from agentflow.graph.run.runner import LimitExceeded, within
 from agentflow.graph.run.runner import run as play
@@ -62,6 +67,11 @@ class RolloutStatus(StrEnum):
 
 ROUNDING = 1e-6
 """How far from its bounds a reward may be: sums of single precision give 1.0000001."""
+
+
+_DURING = re.compile(r"During task with name '([^']{1,200})'")
+"""What LangGraph notes on an exception, in each graph that it passes."""
+_LIBRARIES = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"), *agentflow.__path__, "<")
 
 
 class RewardError(CodedError, ValueError):
@@ -237,6 +247,8 @@ async def run(
             trace = trace.failed_by(
                 LimitExceeded(f"{trace.error}, and {left} of its {asked} model calls had no answer")
             )
+    if trace.failure and (place := place_of(trace.failure)):
+        trace = trace.model_copy(update={"error": f"{trace.error} ({place})"})
     calls, unreadable = collector.calls, [call.unreadable for call in collector.calls]
     return Rollout(
         id=id,
@@ -250,6 +262,17 @@ async def run(
         model_calls=collector.model_calls,
         spans=trace.calls_made.spans if trace.calls_made else (),
     )
+
+
+def place_of(error: Exception) -> str:
+    """Return the nodes, the outermost first, and the line of the user's code that an exception came from."""
+    if isinstance(error, CodedError):  # which says itself what to change
+        return ""
+    nodes = [found[1] for note in getattr(error, "__notes__", ()) if (found := _DURING.match(note))]
+    passed = traceback.extract_tb(error.__traceback__)
+    frames = [one for one in passed if not any(library in one.filename for library in _LIBRARIES)]
+    said = [f"node {'/'.join(reversed(nodes))}"] if nodes else []
+    return ", ".join([*said, *(f"{Path(one.filename).name}:{one.lineno}" for one in frames[-1:])])
 
 
 def _call_of(app: Trainable, graph: Any, task: Task) -> dict[str, Any]:

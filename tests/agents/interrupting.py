@@ -23,7 +23,7 @@ def ask_too(state: State) -> Any:
 
 
 async def answer(state: State) -> Any:
-    return {"said": [str((await model.ainvoke(" ".join(state["said"]))).text)]}
+    return {"said": [str((await model.ainvoke(" ".join([state["question"], *state["said"]]))).text)]}
 
 
 def graph(*asking: Any, **options: Any) -> Any:

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import HumanMessage
+from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import CachePolicy
 
 from tests.agents.model import model
@@ -25,11 +27,13 @@ async def remember(state: MessagesState, runtime: Runtime[Context]) -> Any:
     place = (runtime.context.user_id,)
     known = await runtime.store.asearch(place)
     await runtime.store.aput(place, "asked", {"text": state["messages"][0].text})
-    return {"messages": [HumanMessage(f"{runtime.context.greeting} {runtime.context.user_id}, {len(known)} known")]}
+    texts = "".join(f" {item.value['text']}" for item in known)
+    said = f"{runtime.context.greeting} {runtime.context.user_id}, {len(known)} known{texts}"
+    return {"messages": [HumanMessage(said)]}
 
 
 async def answer(state: MessagesState) -> Any:
-    return {"messages": [await model.ainvoke(state["messages"][-1:])]}
+    return {"messages": [await model.ainvoke(state["messages"])]}
 
 
 builder = StateGraph(MessagesState, context_schema=Context)
@@ -39,3 +43,4 @@ builder.add_edge(START, "remember")
 builder.add_edge("remember", "answer")
 saver = InMemorySaver()
 bare = builder.compile()
+stored = builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore(), cache=InMemoryCache())

@@ -4,8 +4,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.structured_output import ProviderStrategy
+from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain_core.runnables import RunnableLambda
+from langgraph.graph import START, MessagesState, StateGraph
 from openai import AsyncOpenAI
 from pydantic import BaseModel, SecretStr
 
@@ -20,6 +21,7 @@ class Sum(BaseModel):
 
 
 agent: Any = create_agent(model, response_format=ProviderStrategy(Sum))
+by_tool: Any = create_agent(model, response_format=ToolStrategy(Sum))
 client = AsyncOpenAI(base_url=URL, api_key="none")
 
 
@@ -50,3 +52,12 @@ if find_spec("langchain_google_genai"):
 
     gemini = ChatGoogleGenerativeAI(model="gemini-2.5-flash", api_key=SecretStr("none"))
     FORMS["gemini"] = gemini.with_structured_output(Sum, method="json_schema")
+
+
+def graph(form: str) -> Any:
+    """A graph whose only node wants a reply in a form."""
+
+    async def fill_in(state: MessagesState) -> Any:
+        return {"messages": [("ai", repr(await FORMS[form].ainvoke(state["messages"][-1].text)))]}
+
+    return StateGraph(MessagesState).add_node(fill_in).add_edge(START, "fill_in").compile()

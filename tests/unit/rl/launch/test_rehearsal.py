@@ -16,7 +16,7 @@ from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import Policy
 from agentflow.rl.rollout.template import load_tokenizer
-from tests.graphs import TASK, chain, trainable
+from tests.graphs import TASK, Server, chain, rollout, trainable
 
 
 class Sum(TypedDict):
@@ -54,6 +54,22 @@ def _raises(error: Exception) -> Any:
 
 async def _awaits_and_raises(task: Task, state: Any) -> float:
     raise ZeroDivisionError("no judge")
+
+
+async def ask_until_it_counts(state: Sum) -> dict[str, str]:
+    while not (said := str((await Policy().ainvoke(state["question"])).text)).isdecimal():
+        pass
+    return {"answer": said}
+
+
+async def test_an_agent_that_asks_without_end_is_stopped_and_a_failure_names_its_node_and_line() -> None:
+    """A rehearsal of such an agent took two minutes."""
+    assert "calls of the policy" in (
+        await rehearse(app(ask_until_it_counts), app(ask_until_it_counts).built(), TASK) or ""
+    )
+    found = await rollout(app(read_a_number), Server("no number"))
+    line = read_a_number.__code__.co_firstlineno + 1
+    assert found.trace.error.endswith(f"(node answer, test_rehearsal.py:{line})")
 
 
 async def test_an_app_in_order_passes_and_a_graph_that_stumbles_over_the_stand_ins_reply_is_a_remark() -> None:

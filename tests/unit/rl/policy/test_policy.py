@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
-from agentflow.rl.policy.chat import ANY_OBJECT, ChatRequest, TokenReply
+from agentflow.rl.policy.chat import ANY_OBJECT, ChatRequest, Conversations, TokenReply
 from agentflow.rl.policy.policy import Policy, PolicyMisused, serving, stand_in
 from agentflow.rl.rollout.calls import TokenCollector
 from agentflow.rl.rollout.capture import redirect_openai
@@ -243,3 +243,28 @@ def test_models_are_as_before_where_nothing_runs() -> None:
     model: BaseChatModel = FakeListChatModel(responses=["itself"])
     assert model.invoke("q").text == "itself"
     assert [chunk.text for chunk in model.stream("q")] == list("itself")
+
+
+@pytest.mark.parametrize("model", [outside(n=2), outside().bind(n=2)])
+async def test_several_replies_to_a_call_are_refused(model: Any) -> None:
+    """One came back, and the node read the second."""
+
+    async def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    with recording(Server("fine"), "node") as (_, config), pytest.raises(PolicyMisused):
+        await graph(node).ainvoke(QUESTION, config)
+
+
+@pytest.mark.parametrize(
+    ("options", "parallel"),
+    [
+        ({}, True),
+        ({"parallel_tool_calls": True}, True),
+        ({"parallel_tool_calls": False}, False),
+        ({"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}, False),
+    ],
+)
+def test_a_request_says_whether_a_reply_may_have_several_calls(options: dict[str, Any], parallel: bool) -> None:
+    request = Conversations().request([HumanMessage("q")], Sampling(), {"tools": [add], **options})
+    assert request.parallel == parallel

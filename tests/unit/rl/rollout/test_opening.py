@@ -130,7 +130,7 @@ async def test_the_cache_of_a_subgraph_is_refused(tasks: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("name", "prompt"), [("one", "Which one? That."), ("two", "Which one? That. How many? That."), ("before", "")]
+    ("name", "prompt"), [("one", "q Which one? That."), ("two", "q Which one? That. How many? That."), ("before", "q")]
 )
 async def test_an_interrupt_is_answered_or_an_error_that_names_its_node(name: str, prompt: str, tasks: str) -> None:
     """A run that stopped half-way counted as ok, and was rewarded."""
