@@ -96,6 +96,7 @@ def train(
 
     from agentflow.rl import train as training
     from agentflow.rl.launch.checks import check
+    from agentflow.rl.launch.estimate import beside_machine
     from agentflow.rl.launch.estimate import estimate as estimated
     from agentflow.rl.launch.workers import TrainingFailed
     from agentflow.rl.run.training_log import TrainingLog
@@ -106,7 +107,11 @@ def train(
         if show or estimate:
             composed = compose_settings(preset, chosen)
             check(composed)
-            typer.echo("\n".join(estimated(composed).lines) if estimate else OmegaConf.to_yaml(composed).rstrip())
+            if estimate:
+                found = estimated(composed)
+                typer.echo("\n".join([*found.lines, *beside_machine(composed, found)]))
+                return
+            typer.echo(OmegaConf.to_yaml(composed).rstrip())
             return
         terminal = console()
         with TrainView(terminal) as view:

@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage
 from agentflow.evals.agent_names import AGENTS, AgentName
 from agentflow.evals.agents import agent_graph
 from agentflow.evals.atlas.discovery import LEVELS
+from agentflow.evals.benchmarks.catalogue import ATLAS_SIZE
 from agentflow.evals.scorers.exact import correct
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.run.task import Task
@@ -93,7 +94,13 @@ def trainable(
 
 
 def tasks(split: Split, number: int, level: str = "atlas") -> list[Task]:
-    """Return the first `number` questions of a level of Atlas."""
+    """Return the first `number` questions of a level of Atlas. Raises AppError if they reach the final ones."""
+    if split == "test" and level == "atlas" and number > ATLAS_SIZE:
+        raise AppError(
+            f"Atlas has {ATLAS_SIZE} test questions, and those after them are kept for final figures: "
+            f"set test_tasks={ATLAS_SIZE} or less",
+            code="final_questions",
+        )
     return [
         Task(
             id=f"{split}-{position}",

@@ -1,4 +1,4 @@
-"""Memory, tokens, disk and calls of the judge of a training, counted from its configuration.
+"""Memory, tokens, disk and model calls of a training, counted from its configuration and held beside this machine.
 
 `agentflow train --preset NAME --estimate` counts the least memory of its GPUs: weights, gradients and Adam's moments of
 FSDP in single precision, and vLLM's share. Activations are not part of it, and no time is: no GPU was measured. On a
@@ -6,12 +6,16 @@ CPU, it counts the memory of both together, since vLLM does not sleep there.
 """
 
 import json
+import os
+import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig
 
-from agentflow.rl.launch.engine_config import environment
+from agentflow.graph.models.connections import ROLLOUT_HOST
+from agentflow.rl.launch.engine_config import concurrency, environment
 from agentflow.rl.presets.files import presets, settings_of
 from agentflow.rl.settings import SettingsError
 
@@ -22,6 +26,12 @@ RESERVE = 4 * GB
 
 TURNS, PROMPT, REPLY, ADDED = 3, 1200, 150, 500
 """An average rollout: its turns, and the tokens of its first prompt, of a reply, and between a reply and the next."""
+
+
+FROZEN_CALLS = 2 + 2 * TURNS
+"""Calls of modules that do not learn in such a rollout: analyst, generator, and executor and verifier in each turn."""
+RATE = 600
+"""Calls a minute of an endpoint, for an idea of what they take."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,8 @@ class Estimate:
     """Tokens that fit into the KV cache of all GPUs."""
     checkpoint: float
     """Bytes of all files of one checkpoint."""
+    disk: float
+    """Bytes of all checkpoints at once, the best step's weights and one that is being written included."""
     lines: list[str]
     """The estimate as text."""
 
@@ -151,6 +163,46 @@ def estimate(config: DictConfig) -> Estimate:
         f"a checkpoint {(best + 8 * trained) / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept; "
         f"the weights of the best step {best / GB:.0f} GB",
     ]
+    if rank and not cpu:
+        base = 4 * size / gpus / GB
+        lines.insert(3, f"    of them the frozen base       {base:6.1f} GB, which bfloat16 would halve")
+    longest, workers = config.prompt_tokens + config.response_tokens, verl.rollout.agent.num_workers
+    fits = f"the KV cache has room for {kv_tokens // longest:,} of {longest:,} tokens"
+    lines.append(f"rollouts at once: {min(number, concurrency(config) * workers):,}; {fits}")
+    if frozen := config.options.get("frozen"):
+        asked, own = number * FROZEN_CALLS, f"@http://{ROLLOUT_HOST}/" in frozen
+        pace = f"which at {RATE} a minute take {asked / RATE:.1f} minutes a step"
+        pace = f"on the same engine as {number * TURNS:,} of the policy" if own else pace
+        total = f"{asked:,} a step, about {asked * config.steps:,} in {config.steps:,} steps"
+        lines.append(f"calls of the frozen modules: {FROZEN_CALLS} a rollout, {total}, {pace}")
     if config.options.get("judge"):
         lines.append(f"calls of the judge: at most {judged:,} in {config.steps:,} steps")
-    return Estimate(gpus, memory, kv_tokens, best + 8 * trained, lines)
+    checkpoint = best + 8 * trained
+    return Estimate(gpus, memory, kv_tokens, checkpoint, (config.keep + 1) * checkpoint + best, lines)
+
+
+def beside_machine(config: DictConfig, found: Estimate) -> list[str]:
+    """Return what this machine has of what a training takes: disk, and GPUs or memory, a line each."""
+    needed = max(found.memory[UPDATING], found.memory[ROLLING])
+    out = Path(config.out).absolute()
+    there = next(folder for folder in (out, *out.parents) if folder.is_dir())
+    disk = f"{found.disk / GB:.0f} GB with a checkpoint that is being written"
+    lines = [f"disk: {disk}; {shutil.disk_usage(there).free / GB:.0f} GB are free here"]
+    if config.trainer.device == "cpu":
+        here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return [*lines, f"memory: at least {needed / GB:.1f} GB; this machine has {here / GB:.1f} GB"]
+    wanted, gpus = f"GPUs: {found.gpus} with at least {needed / GB:.0f} GB", _gpus_here()
+    if not gpus:
+        return [*lines, f"{wanted}; none was found here"]
+    least = min(memory for _, memory in gpus) * 2**20
+    return [*lines, f"{wanted}; here are {len(gpus)} {gpus[0][0]} with {least / GB:.0f} GB"]
+
+
+def _gpus_here() -> list[tuple[str, int]]:
+    """Return name and MiB of memory of each NVIDIA GPU that nvidia-smi lists."""
+    if not (command := shutil.which("nvidia-smi")):
+        return []
+    asked = [command, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    rows = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()  # noqa: S603
+    split = (row.rpartition(", ") for row in rows)
+    return [(name, int(memory)) for name, _, memory in split if memory.strip().isdigit()]

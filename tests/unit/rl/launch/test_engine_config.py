@@ -47,9 +47,9 @@ def test_a_batch_of_rows_has_room_for_the_longest(override: str, tokens: int) ->
         ("atlas-cpu", ["actor_rollout_ref.rollout.max_num_seqs=7"], 2, 7),
         ("atlas-gpu", [], 16, 64),  # sampled on the CPU, by four workers
         ("atlas-cpu-vllm", [], 2, 32),
-        ("qwen2.5-7b", [], 2, 1024),
+        ("qwen2.5-7b", [], 2, 256),
         ("qwen2.5-7b", ["concurrency=100"], 2, 13),
-        ("qwen2.5-7b", ["actor_rollout_ref.rollout.tensor_model_parallel_size=4"], 2, 256),
+        ("qwen2.5-7b", ["actor_rollout_ref.rollout.tensor_model_parallel_size=4"], 2, 64),
     ],
 )
 def test_rollouts_at_once_are_those_that_the_engines_batch_or_the_cores_bear(

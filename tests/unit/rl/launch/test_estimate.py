@@ -1,6 +1,7 @@
 """Memory and tokens of a training on GPUs, against figures that are known otherwise."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +9,8 @@ pytest.importorskip("hydra")
 pytest.importorskip("verl")
 pytest.importorskip("transformers")
 
-from agentflow.rl.launch.estimate import ROLLING, SHAPES, UPDATING, Shape, estimate, shape_of
+from agentflow.rl.launch import estimate as launch
+from agentflow.rl.launch.estimate import ROLLING, SHAPES, UPDATING, Shape, beside_machine, estimate, shape_of
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import SettingsError, compose_settings
@@ -78,3 +80,28 @@ def test_on_a_cpu_the_engine_keeps_its_memory_during_the_update(monkeypatch: pyt
         assert found[dtype].kv_tokens == 2 * 2**30 // (SHAPES[QWEN].cache * width // 2)
         assert found[dtype].memory[UPDATING] > found[dtype].memory[ROLLING] > engine
     assert not any("GPU" in line or "80 GB" in line or "judge" in line for line in found["float32"].lines)
+
+
+def test_calls_of_frozen_modules_are_counted_where_they_are_made() -> None:
+    """They set the pace of a step, and only those of the judge were named."""
+    lines = {
+        preset: "\n".join(estimate(compose_settings(preset, [])).lines) for preset in ("qwen2.5-7b", "qwen2.5-7b-lora")
+    }
+    assert "8 a rollout, 2,048 a step, about 409,600 in 200 steps, which at 600 a minute" in lines["qwen2.5-7b"]
+    assert "512 a step, about 102,400 in 200 steps, on the same engine as 192" in lines["qwen2.5-7b-lora"]
+    own = compose_settings("qwen2.5-7b", ["app=my:agent"])
+    assert not any("frozen" in line for line in estimate(own).lines), "how often another agent calls is not known"
+
+
+@pytest.mark.parametrize(
+    ("listed", "last"), [("", "none was found here"), ("A, 81559\nB, 40960", "here are 2 A with 43 GB")]
+)
+def test_what_it_takes_stands_beside_this_machine(
+    listed: str, last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch.shutil, "which", lambda name: listed and "nvidia-smi")
+    monkeypatch.setattr(launch.subprocess, "run", lambda command, **options: SimpleNamespace(stdout=listed))
+    config = compose_settings("qwen2.5-7b-lora", [f"out={tmp_path}/not/yet/there"])
+    disk, found = beside_machine(config, estimate(config))
+    assert disk.startswith("disk: 128 GB")
+    assert found == f"GPUs: 1 with at least 68 GB; {last}"
