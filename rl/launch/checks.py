@@ -156,6 +156,9 @@ def check_verl(config: DictConfig) -> None:
         config = copy.deepcopy(config)  # verl would import vLLM to compare the rank with the largest that it serves
         with open_dict(config):
             config.actor_rollout_ref.model.lora_rank = 0
+    # verl asks that rows can be divided by ranks, and into mini-batches; FlowTrainer pads them, whatever their number.
+    config, mini = copy.deepcopy(config), config.actor_rollout_ref.actor.ppo_mini_batch_size
+    config.data.train_batch_size = math.lcm(mini, config.trainer.nnodes * config.trainer.n_gpus_per_node)
     try:
         with redirect_stdout(StringIO()):  # it prints a line on success
             validate_config(config, need_reference_policy(config), need_critic(config))

@@ -9,7 +9,9 @@ names that verl gives them. Two runs whose steps have equal digests have trained
 """
 
 import hashlib
+import math
 import struct
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -64,6 +66,7 @@ def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool)
     return {
         "name": name,
         "digest": _digest(row, rollout.reward),
+        "reward": array("f", [rollout.reward])[0],  # single precision, as verl's
         "counted": counted,
         "spans": row.spans,
         "places": places,
@@ -139,6 +142,31 @@ def _facts(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards
 def matters(credit: Sequence[CallSpan], *, regularised: bool) -> bool:
     """Return whether a row affects the update. Without a KL or entropy term, calls with advantage 0 do not."""
     return any(span.weight and (span.advantage or regularised) for span in credit)
+
+
+def mini_batches(rows: Mapping[str, Facts], keys: Sequence[str], *, updates: int | None, size: int) -> list[list[str]]:
+    """Divide rows among the optimiser updates of a step, by trajectory: however its turns are packed, all are in one.
+
+    The trajectories are dealt out in the order of their names, so that those of a question are in different updates.
+
+    Args:
+        rows: Facts of each row, by row name.
+        keys: The rows to divide.
+        updates: Number of updates; fewer if there are fewer trajectories. None: by `size`.
+        size: Most trajectories of an update.
+    """
+    trajectories: dict[str, list[str]] = defaultdict(list)
+    # Ordered by name and not by completion, because sums of floats depend on the order.
+    for key in sorted(keys, key=lambda key: (rows[key]["name"], key)):
+        trajectories[rows[key]["name"]].append(key)
+    dealt, number = list(trajectories.values()), updates or math.ceil(len(trajectories) / size)
+    return [[key for one in dealt[start::number] for key in one] for start in range(min(number, len(dealt)))]
+
+
+def rows_with_padding(parts: Sequence[Sequence[str]], *, ranks: int, multiple: int) -> int:
+    """Return the rows of a step with padding: the same number for each update and rank, a multiple of `multiple`."""
+    longest = max(map(len, parts))
+    return len(parts) * ranks * multiple * math.ceil(longest / (ranks * multiple))
 
 
 def session_of(key: str) -> str:

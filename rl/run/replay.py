@@ -76,7 +76,6 @@ class Replay:
     async def run(self, on_rollout: Callable[[], None] = lambda: None) -> Replayed:
         """Replay all rollouts; `on_rollout` is called after each. Raises ReplayError."""
         rows: dict[str, Facts] = {}
-        rewards: dict[str, float] = {}
         differences, flow = [], self.settings.flow
         for name in self.rollouts:
             replay_log = self._replay_logs.of(name)
@@ -89,9 +88,9 @@ class Replay:
             for position, (row, part, of) in enumerate(found):
                 counted = counts(part, mask_cut_off=flow.mask_cut_off, count_as_zero=flow.count_as_zero)
                 key = f"{task}_{session}_{position}"
-                rows[key], rewards[key] = facts_of(row, part, of, counted=counted), part.reward
+                rows[key] = facts_of(row, part, of, counted=counted)
             on_rollout()
-        credit = assign_credit(rows, rewards, flow.algorithm)
+        credit = assign_credit(rows, {key: row["reward"] for key, row in rows.items()}, flow.algorithm)
         batch = batch_digest(rows, credit) if self.split == "train" else ""
         lines = (line for line in self.log.lines() if (line["step"], line["split"]) == (self.step, self.split))
         recorded = str(next((line.get("batch", "") for line in lines), ""))

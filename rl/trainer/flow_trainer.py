@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import ray
@@ -23,6 +24,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.debug import marked_timer
 from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
+from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions
 from verl.workers.utils.padding import response_to_nested
 
 from agentflow.rl.algorithms import algorithm_of
@@ -33,6 +35,8 @@ from agentflow.rl.rollout.batch import (
     assign_credit,
     batch_digest,
     matters,
+    mini_batches,
+    rows_with_padding,
     signal_of,
 )
 from agentflow.rl.run.alarm import MAX_DRIFT, MAX_EXACT_DRIFT
@@ -69,6 +73,8 @@ class FlowTrainer(PrefetchingTrainer):
         self._credit: dict[str, list[CallSpan]] = {}
         self._rows: dict[str, Any] = {}
         """Facts of all rows of the step."""
+        self._parts: list[list[str]] = []
+        """Rows of each optimiser update of the step, without padding."""
         self._digest = ""
         self._figures: tuple[Mapping[str, Any], Mapping[str, float]] = {}, {}
         """Metrics and seconds of the last step, as they were when it had been trained."""
@@ -164,11 +170,10 @@ class FlowTrainer(PrefetchingTrainer):
 
         verl calls this first, before it computes anything from the rows. Raises NothingToTrain.
         """
-        fields = tq.kv_batch_get(
-            keys=batch.keys, partition_id=batch.partition_id, select_fields=["rm_scores", "extra_fields"]
-        )
+        fields = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
-        rewards = dict(zip(batch.keys, (float(scores.sum()) for scores in fields["rm_scores"]), strict=True))
+        # Not `rm_scores`: verl gives all rows of a session the reward of the last, those of given-up attempts too.
+        rewards = {key: row["reward"] for key, row in rows.items()}
         metrics.update(rollout_metrics(rows, rewards))
         metrics.update(signal_of(rows, rewards))
         if self.config.max_staleness:
@@ -186,16 +191,22 @@ class FlowTrainer(PrefetchingTrainer):
             )
         self.log.credit(self.global_steps, advantages_of(rows, self._credit))
         self.inspector.choose(batch, rows, rewards, self._credit)
-        # Ordered by name and not by completion, because sums of floats depend on the order.
-        kept = sorted(self._needed(batch.keys), key=lambda key: (rows[key]["name"], key))
-        batch = _selected(batch, kept)
+        settings = self.config.actor_rollout_ref
+        size = settings.actor.ppo_mini_batch_size * settings.rollout.n
+        self._parts = mini_batches(rows, self._needed(batch.keys), updates=self.config.flow.updates, size=size)
+        batch = _selected(batch, [key for part in self._parts for key in part])
         metrics["rows_trained"] = len(batch)
-        return super()._balance_batch(batch, metrics, **kwargs)
+        batch = super()._balance_batch(batch, metrics, **kwargs)
+        ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
+        lengths = {key: tag["seq_len"] for key, tag in zip(batch.keys, batch.tags, strict=True)}
+        places = {key: place for place, key in enumerate(batch.keys)}
+        batch.reorder([places[key] for key in _laid_out(self._parts, lengths, ranks)])
+        return batch
 
     def _needed(self, keys: Sequence[str]) -> list[str]:
         """Return the rows to train on, at least one."""
         if not self.config.flow.skip_settled_groups:
-            return list(keys)
+            return [key for key in keys if key in self._credit]
         actor = self.config.actor_rollout_ref.actor
         regularised = bool((actor.use_kl_loss and actor.kl_loss_coef) or actor.entropy_coeff)
         regularised |= self._opd is not None  # the teacher has something to say about every row
@@ -203,12 +214,17 @@ class FlowTrainer(PrefetchingTrainer):
         return kept or [next(iter(self._credit))]
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
-        updates = self.config.flow.updates
-        return dp_size * updates if updates else int(super()._get_required_batch_multiple(dp_size))
+        """Return the number of rows with padding, up to which verl pads; a rank computes whole micro-batches."""
+        actor, ref, rollout = (self.config.actor_rollout_ref[name] for name in ("actor", "ref", "rollout"))
+        sizes = [
+            0 if actor.use_dynamic_bsz else actor.ppo_micro_batch_size_per_gpu,
+            *(0 if one.log_prob_use_dynamic_bsz else one.log_prob_micro_batch_size_per_gpu for one in (ref, rollout)),
+        ]
+        return rows_with_padding(self._parts, ranks=dp_size, multiple=math.lcm(*(size or 1 for size in sizes)))
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Write `advantages` and `token_weights` of every row, and importance weights if they are configured."""
-        names = ["response_mask", "rm_scores", "rollout_log_probs", "old_log_probs"]
+        names = ["response_mask", "rollout_log_probs", "old_log_probs"]
         names += ["ref_log_prob"] if self._opd else []
         found = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
         lengths = found["response_mask"]
@@ -216,7 +232,7 @@ class FlowTrainer(PrefetchingTrainer):
         mask = data.batch["response_mask"]
         each = torch.zeros(mask.shape, dtype=torch.float32)
         weights = torch.zeros(mask.shape, dtype=torch.float32)
-        updates = self._updates(len(batch))
+        updates = len(self._parts)
         for position, key in enumerate(batch.keys):
             for start, length, advantage, weight in self._credit.get(key, ()):
                 each[position, start : start + length] = advantage
@@ -254,16 +270,10 @@ class FlowTrainer(PrefetchingTrainer):
         self.inspector.credit(self._credit)
         return found
 
-    def _updates(self, rows: int) -> int:
-        """Return the number of optimiser updates for a step of `rows` rows, padding included."""
-        actor = self.config.actor_rollout_ref.actor
-        mini_batch = actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n
-        return int(self.config.flow.updates or math.ceil(rows / mini_batch))
-
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Update the actor as verl does, but in `flow.updates` optimiser updates of equal numbers of rows."""
+        """Update the actor as verl does, but by `flow.updates` optimiser updates."""
         actor = self.config.actor_rollout_ref.actor
-        mini_batch = math.ceil(len(batch) / self._updates(len(batch)))
+        mini_batch = len(batch) // len(self._parts)
         batch.extra_info.update(
             {
                 "calculate_entropy": actor.calculate_entropy or bool(actor.entropy_coeff),
@@ -324,3 +334,21 @@ def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
     smaller = batch.select_keys(keys)
     smaller.extra_info = batch.extra_info
     return smaller
+
+
+def _laid_out(parts: Sequence[Sequence[str]], lengths: Mapping[str, int], ranks: int) -> list[str]:
+    """Return the names of all rows in verl's order: those of each rank, and of a rank those of each update.
+
+    Args:
+        parts: Rows of each update, without padding.
+        lengths: Number of tokens of each row, those that pad the updates to the same number of rows included.
+        ranks: Number of ranks, which get the same number of rows of an update, of about the same number of tokens.
+    """
+    known = {key for part in parts for key in part}
+    padding = (key for key in lengths if key not in known)
+    padded = [[*part, *islice(padding, len(lengths) // len(parts) - len(part))] for part in parts]
+    divided = []
+    for part in padded:
+        work = calculate_workload(torch.tensor([lengths[key] for key in part]))
+        divided.append(get_seqlen_balanced_partitions(work, k_partitions=ranks, equal_size=True))
+    return [part[row] for rank in range(ranks) for part, of in zip(padded, divided, strict=True) for row in of[rank]]

@@ -47,7 +47,7 @@ DEVICE = (
 SMALL = (
     *("steps=2", "questions=4", "rollouts=4", "train_tasks=40", "test_tasks=4", "save_every=1"),
     "options.max_tokens=48",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=1",  # as many updates a step as the preset has
+    "actor_rollout_ref.actor.ppo_mini_batch_size=1",  # several updates a step, as the preset has
     "actor_rollout_ref.rollout.agent.num_workers=1",
     "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
 )

@@ -15,6 +15,7 @@ from agentflow.rl.rollout.batch import (
     assign_credit,
     counts,
     facts_of,
+    mini_batches,
     parts_of,
     signal_of,
 )
@@ -130,3 +131,22 @@ def test_the_signal_is_of_whole_trajectories_that_are_trained_on() -> None:
     assert signal_of(rows, rewards) == {"groups_with_signal": 0.0, "turns_with_signal": 0.0}
     told = signal_of(rows, rewards | {"q_0_0": 0.0})
     assert told == {"groups_with_signal": 1.0, "turns_with_signal": pytest.approx(2 / 3)}
+
+
+@pytest.mark.parametrize(("updates", "expected"), [(None, 3), (1, 1), (5, 5), (11, 8)])
+def test_packing_changes_neither_the_number_of_updates_nor_their_trajectories(
+    updates: int | None, expected: int
+) -> None:
+    """qwen2.5-7b made 4 updates a step and qwen3-8b, whose turns are rows, 12: rows were counted."""
+    turns = [3, 1, 2, 3, 1, 1, 2, 3]
+    packed = {f"q_{n}_0": {**row([1] * number), "name": f"q/{n}"} for n, number in enumerate(turns)}
+    unpacked = {f"q_{n}_{turn}": packed[f"q_{n}_0"] for n, number in enumerate(turns) for turn in range(number)}
+    found = []
+    for rows in (packed, unpacked):
+        parts = mini_batches(rows, list(reversed(rows)), updates=updates, size=3)
+        assert sorted(key for part in parts for key in part) == sorted(rows)
+        found.append([list(dict.fromkeys(rows[key]["name"] for key in part)) for part in parts])
+    assert found[0] == found[1]
+    assert len(found[0]) == expected
+    sizes = [len(names) for names in found[0]]
+    assert max(sizes) - min(sizes) <= 1

@@ -57,7 +57,6 @@ async def record(out: Path) -> None:
     app = load_app(settings.app, **settings.options)
     graph, replay_logs = app.built(), ReplayLogs(log.replay_log_of(1, "train"))
     rows: dict[str, Any] = {}
-    rewards: dict[str, float] = {}
 
     async def rollout(session: int, task: Any) -> None:
         replay_log = replay_logs.of(f"{task.id}/{session}")
@@ -69,11 +68,12 @@ async def record(out: Path) -> None:
         for number, row in enumerate(pack(trajectory.calls, limit=settings.response_tokens)):
             key = f"{hash(task.id)}_{session}_{number}"
             rows[key] = facts_of(row, trajectory, replay_log.rollout, counted=counted)
-            rewards[key] = trajectory.reward
 
     tasks = app.tasks("train", QUESTIONS)
     await asyncio.gather(*(rollout(session, task) for session in range(ROLLOUTS) for task in reversed(tasks)))
-    batch = batch_digest(rows, assign_credit(rows, rewards, settings.flow.algorithm))
+    batch = batch_digest(
+        rows, assign_credit(rows, {key: row["reward"] for key, row in rows.items()}, settings.flow.algorithm)
+    )
     log.step(1, {"batch": batch, "reward": 0.5}, {"step": 1.0})
 
 

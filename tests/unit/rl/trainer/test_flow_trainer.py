@@ -13,15 +13,17 @@ from omegaconf import OmegaConf
 
 from agentflow.graph.run.trace import append
 from agentflow.rl.algorithms.opd import OPD
-from agentflow.rl.rollout.batch import CallSpan
+from agentflow.rl.launch.checks import check_verl
+from agentflow.rl.rollout.batch import CallSpan, rows_with_padding
 from agentflow.rl.run.checkpoints import ACTOR, BEST, FOLDER, LATEST, checkpoint_of, saved_steps
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.settings import compose_settings
-from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer, _single_precision
+from agentflow.rl.trainer.flow_trainer import Alarmed, FlowTrainer, _laid_out, _single_precision
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.watch import SyncFailed
 from tests.cases import table
 from tests.trainings import begin, rollout
+from tests.unit.rl.configs import changed, composed
 from tests.unit.rl.rows import row
 
 
@@ -146,3 +148,29 @@ def test_engines_agree_to_single_precision_where_both_compute_in_it(
     preset: str, changed: list[str], exact: bool
 ) -> None:
     assert _single_precision(compose_settings(preset, changed)) is exact
+
+
+@pytest.mark.parametrize("ranks", range(1, 9))
+@pytest.mark.parametrize(("sizes", "multiple"), [([256], 1), ([24] * 10 + [16], 1), ([71, 3], 4), ([1], 3)])
+def test_any_number_of_ranks_gets_the_same_rows_of_each_update(sizes: list[int], multiple: int, ranks: int) -> None:
+    """verl refused 256 rows on 7 ranks, and with 28 questions died at the first update: 64 % 7."""
+    parts = [[f"{update}_{number}" for number in range(size)] for update, size in enumerate(sizes)]
+    rows = rows_with_padding(parts, ranks=ranks, multiple=multiple)
+    each = rows // ranks // len(parts)
+    assert rows == each * ranks * len(parts)
+    assert each % multiple == 0
+    assert each * ranks - max(sizes) < ranks * multiple
+    lengths = {key: 5 + number % 7 for number, key in enumerate(key for part in parts for key in part)}
+    lengths |= {f"pad_{number}": 2 for number in range(rows - len(lengths))}
+    order = _laid_out(parts, lengths, ranks)
+    assert sorted(order) == sorted(lengths)
+    cells = [order[start : start + each] for start in range(0, rows, each)]
+    for update, part in enumerate(parts):
+        own = [key for cell in cells[update :: len(parts)] for key in cell if not key.startswith("pad")]
+        assert sorted(own) == sorted(part)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("ranks", range(1, 9))
+def test_the_paper_preset_may_run_on_any_number_of_gpus(ranks: int) -> None:
+    check_verl(changed(composed("qwen2.5-7b"), f"trainer.n_gpus_per_node={ranks}"))

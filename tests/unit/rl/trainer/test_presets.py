@@ -1,5 +1,6 @@
 """Presets that cannot run here are valid for verl."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ def test_the_paper_preset_has_the_papers_settings() -> None:
     assert (actor.clip_ratio_low, actor.clip_ratio_high) == (0.2, 0.3)
     assert rollout.prompt_length + rollout.response_length == 18432 + 2048
     assert (config.options.max_tokens, config.options.max_turns) == (2048, 3)
+    assert (config.flow.updates, math.ceil(config.questions / actor.ppo_mini_batch_size)) == (None, 11)
 
 
 def test_the_preset_for_two_cores_is_that_for_a_gpu_but_for_device_weights_tasks_and_sizes() -> None:
