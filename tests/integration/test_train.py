@@ -12,6 +12,7 @@ from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.micro.chat_model import TRAINED
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import unpacked
+from agentflow.rl.run.alarm import MAX_EXACT_DRIFT
 from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
 from agentflow.rl.run.export import Checked, Recorded, _log_probs, check, export
 from tests.integration.training import lines, replayed, rollouts, train, trains
@@ -175,9 +176,11 @@ def test_the_export_of_an_adapter_that_two_ranks_trained_is_what_they_trained(tm
 
 
 def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
+    """With the presets for GPUs: several updates, at another temperature than 1, and importance weights."""
     out = tmp_path / "options"
     options = [
-        *("algorithm=grpo", "flow.algorithm.penalty=0.3", "flow.updates=2"),
+        *("algorithm=grpo", "flow.algorithm.penalty=0.3", "flow.updates=2", "temperature=0.7"),
+        *(f"algorithm.rollout_correction.{key}" for key in ("bypass_mode=false", "rollout_is=token")),
         *("flow.mask_cut_off=true", "flow.pack_turns=false", "steps=1", "validate_every=1"),
     ]
     train(out, *options)
@@ -185,6 +188,7 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
     records = rollouts(out, 1, "train")
     assert line["rows"] == sum(len(record.calls) for record in records)
     assert line["gradient"] > 0
+    assert line["drift"] < min(MAX_EXACT_DRIFT, line["logprob_change"])
     trained = [record for record in records if all(call.advantage is not None for call in record.calls)]
     faults = [[turn.result.error is not None for turn in record.turns] for record in trained]
     expected = GRPO(penalty=0.3).credit(
