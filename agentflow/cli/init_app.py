@@ -54,6 +54,5 @@ def init(
             typer.echo(f"{head}: {line}")
     for path, new in written.items():
         typer.echo(f"{path}: {'written; fill it in' if new else 'there already, left as it is'}")
-    typer.echo(f"then: agentflow try {name} {found.options} --rollouts 4")
-    typer.echo(f"or:   agentflow try {name} {found.options} --rollouts 4 --model own, with the agent's own model")
+    typer.echo(f"then: agentflow try {name} {found.options} --rollouts 4 --model own")
     typer.echo(f"next: agentflow train {name} {found.options} --preset qwen2.5-7b")

@@ -80,6 +80,12 @@ def try_app(
         try:
             preview = played()
         except AppError as error:
+            if error.code == "no_tools" and not model:
+                fail(
+                    "the agent calls tools, which the shipped model cannot; --model own plays it with its own model, "
+                    "and --model SPEC or DIR with a server's or a folder's",
+                    MISUSED,
+                )
             if error.code != "no_tools" or not is_served(model):
                 raise
             preview = played(tools=True)

@@ -45,7 +45,7 @@ def print_trials(out: Console, trials: Iterable[Trial]) -> None:
 
 def _calls(found: "ToolCertificate") -> str:
     """Describe what a template does to tool calls."""
-    unread = "; ".join(f"{kind} is not read as it is written, {text!r}" for kind, text in found.unread.items())
+    unread = "; ".join(f"{kind} is not read as it is written ({why})" for kind, why in found.unread.items())
     rows = f"4 turns with two results are {counted(found.rows, 'row')}" if found.rows else "the conversation is refused"
     once = "" if found.exact or not found.rows else ", but not every sampled token is trained on once"
     return f"{unread or 'a reply, a call and two calls are read'}; {rows}{once}"

@@ -133,10 +133,7 @@ def _tool_calls(tokenizer: Tokenizer) -> dict[str, ToolCertificate]:
     if "tools" not in str(tokenizer.chat_template):
         return {}
     known, kinds = ChatFormat(tokenizer), {"tool calls": "", "calls after a thought": THOUGHT_OF_CALL}
-    try:
-        return {name: asyncio.run(certify_calls(known, thought)) for name, thought in kinds.items()}
-    except ChatError as error:
-        raise TemplateError(str(error)) from error
+    return {name: asyncio.run(certify_calls(known, thought)) for name, thought in kinds.items()}
 
 
 def _packed(tokenizer: Tokenizer, thought: str) -> Packed:

@@ -42,7 +42,7 @@ class ToolCertificate:
     """What a template does to replies, which all think or do not."""
 
     unread: Mapping[str, str]
-    """Kinds of replies that are not read as they are written, and what the template writes."""
+    """Kinds of replies that are not read as they are written, and why, or what the template writes."""
     rows: int
     """Training rows of a conversation of TURNS replies; 0 if the template refuses it."""
     exact: bool
@@ -50,17 +50,20 @@ class ToolCertificate:
 
     @property
     def works(self) -> bool:
-        """Whether every kind is read, and trained on as it was sampled."""
-        return not self.unread and self.rows > 0 and self.exact
+        """Whether replies and single calls are read, and trained on as they were sampled."""
+        return not {*KINDS[:2]} & self.unread.keys() and self.rows > 0 and self.exact
 
 
 async def certify_calls(known: ChatFormat, thought: str = "", most: int = len(CALLS)) -> ToolCertificate:
-    """Check a template whose replies begin with a thought, or do not, and have up to `most` calls. Raises ChatError."""
+    """Check a template whose replies begin with a thought, or do not, and have up to `most` calls."""
     unread = {}
     for number, kind in enumerate(KINDS[: most + 1]):
-        text = written(known, number, thought)
-        if not await _is_read(known, text, number, thought):
-            unread[kind] = text
+        try:
+            text = written(known, number, thought)
+            if not await _is_read(known, text, number, thought):
+                unread[kind] = repr(text)
+        except ChatError as error:
+            unread[kind] = str(error)
     try:
         calls = await _conversation(known, [written(known, number, thought) for number in (min(most, 1), 0)])
     except ChatError:

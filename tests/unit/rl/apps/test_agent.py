@@ -101,9 +101,11 @@ def test_patterns_of_paths(pattern: str, path: str, fit: bool) -> None:
     assert not learns((), [])
 
 
-@pytest.mark.parametrize(("tool", "family"), [("calculator", "sum"), ("search", "word")])
+@pytest.mark.parametrize(("tool", "family"), [("python_coder", "sum"), ("wikipedia_search", "firm")])
 async def test_the_example_rewards_the_right_tool_and_nothing_else(tool: str, family: str) -> None:
     app = load_app("examples.help_desk:app")
     for task in app.tasks("train", 20):
+        words = task.question.rstrip("?").replace("plus", "+").replace("minus", "-").replace("times", "*").split()
+        given = " ".join(words[2:]) if task.family == "sum" else words[5].rstrip(",")
         for said, reward in ((tool, float(task.family == family)), ("base_generator", 0.0)):
-            assert (await rollout(app, Server(f"Tool: {said}"), task=task)).reward == reward
+            assert (await rollout(app, Server(f"Tool: {said}\nContext: {given}"), task=task)).reward == reward

@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 
 from agentflow.cli import app
 from agentflow.rl.micro.chat_model import SEED
+from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.rollout.template import certify, load_tokenizer
 
 TURN = "{{ '<|im_start|>' + message['role'] + '\\n' + %s + '<|im_end|>\\n' }}"
@@ -73,7 +74,33 @@ def run(folder: Path) -> Any:
     return CliRunner().invoke(app, ["doctor", "template", str(folder)])
 
 
-@pytest.mark.parametrize(("template", "code"), [(STRIPS_THINKING, 0), (TRIMS, 1), (NO_SYSTEM, 2), ("", 2), (None, 2)])
+OTHER_CALLS = TOOL_TEMPLATE.replace("'arguments': call", "'input': call")
+ONE_CALL = TOOL_TEMPLATE.replace(
+    "{% for call in", "{% if message['tool_calls'] | length > 1 %}{{ raise_exception('one') }}{% endif %}{% for call in"
+)
+NO_MARK = TOOL_TEMPLATE.replace("tool_call>", "did>")
+
+
+@pytest.mark.parametrize(
+    ("template", "unread", "works"),
+    [
+        (CHATML, None, True),
+        (TOOL_TEMPLATE, set(), True),
+        (ONE_CALL, {"two calls"}, True),
+        (OTHER_CALLS, {"a call", "two calls"}, False),
+        (NO_MARK, {"a reply", "a call", "two calls"}, False),
+    ],
+)
+def test_what_becomes_of_tool_calls(make: Make, template: str, unread: set[str] | None, works: bool) -> None:
+    found = certify(load_tokenizer(make(template))).calls.values()
+    assert [set(one.unread) for one in found] == [unread] * 2 * (unread is not None)
+    assert [one.works for one in found] == [works] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("template", "code"),
+    [(OTHER_CALLS, 1), (TOOL_TEMPLATE, 0), (STRIPS_THINKING, 0), (TRIMS, 1), (NO_SYSTEM, 2), ("", 2), (None, 2)],
+)
 def test_the_command_tells_whether_a_model_can_be_trained(
     make: Make, template: str | None, code: int, tmp_path: Path
 ) -> None:
