@@ -82,12 +82,12 @@ async def embedded() -> list[Check]:
             model = load_model(spec, Sampling(temperature=0, max_tokens=16))
             await complete(model, [HumanMessage("Question: What is 1 + 1?")])
         bits = "to the bit" if batch_invariant(MicroModel.load(SEED)) else "to float32 rounding only"
-        says = f"loads and answers, {time.perf_counter() - start:.1f} s; the same {bits} in any batch"
+        says = f"{time.perf_counter() - start:.1f} s; the same {bits} in any batch"
         checks: list[Check] = [("embedded model", "ok", says)]
     except ModelError as error:
         checks = [("embedded model", "no", str(error))]
     context = Context(tools=["wikipedia_search", "python_coder"], corpus="atlas")
-    names = {"wikipedia_search": "Atlas index"}
+    names = {"wikipedia_search": "Atlas index", "python_coder": "sandbox"}
     for trial in await tried(context, {"python_coder": {"code": "print(6 * 7)"}}):
         known = sandbox_level() if trial.tier else "can be searched"
         checks.append((names.get(trial.name, trial.name), trial.works, known if trial.works == "ok" else trial.says))
@@ -95,11 +95,11 @@ async def embedded() -> list[Check]:
 
 
 def engines() -> list[Check]:
-    """List the search engines and whether google_search can use them; variables are named, their values never shown."""
-    from agentflow.tools.providers.choice import AUTO, WITH_KEY, state
+    """List the search engines that google_search can use; its own line says what the others need."""
+    from agentflow.tools.providers.choice import WITH_KEY, state
 
-    states = [(name, *state(name)) for name in (AUTO, *WITH_KEY, "community:duckduckgo")]
-    return [(f"search: {name}", "ok" if usable else "-", says) for name, usable, says in states]
+    states = [(name, *state(name)) for name in (*WITH_KEY, "community:duckduckgo")]
+    return [(f"search: {name}", "ok", says) for name, usable, says in states if usable]
 
 
 def training() -> Check:
@@ -113,16 +113,15 @@ def training() -> Check:
 
 
 def keys() -> list[Check]:
-    """List the providers' key variables and whether they are set, never their values."""
+    """List the key variables that are set, never their values, and those that a provider cannot do without."""
     from agentflow.graph.models.spec import PROVIDERS
 
     checks: list[Check] = []
     for name, provider in PROVIDERS.items():
         if os.environ.get(provider.key_variable, "").strip():
             checks.append((provider.key_variable, "ok", f"set, for --model {name}:MODEL"))
-        else:
-            need = "set it to use" if provider.needs_key else "not set; only needed if the server asks for a key:"
-            checks.append((provider.key_variable, "-", f"{need} --model {name}:MODEL"))
+        elif provider.needs_key:
+            checks.append((provider.key_variable, "-", f"set it to use --model {name}:MODEL"))
     return checks
 
 

@@ -158,6 +158,8 @@ def _context_length(length: int | None, prompt: int, context: Context) -> Check:
         return "context length", "-", f"the server does not state it; it must hold {parts}"
     if length >= needed:
         return "context length", "ok", f"{length:,} tokens hold {parts}"
+    if length >= reply + prompt:
+        return "context length", "-", f"{length:,} tokens, which long results may exceed: {fitting(length)}"
     return "context length", "no", f"{length:,} tokens, but {parts}; {fitting(length)}"
 
 

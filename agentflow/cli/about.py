@@ -40,14 +40,14 @@ def check(
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     context = validated({"model": model or "embedded"}, overrides or ())
-    needed = asyncio.run(checks.embedded())
+    own, tried = asyncio.run(checks.embedded()), list[checks.Check]()
     if model:
         with console(stderr=True).status("the model is being tried"):
-            needed += asyncio.run(examine(model, context))
+            tried = asyncio.run(examine(model, context))
     tools = checks.standard(STANDARD_TOOLS, context.search)
-    found = [*checks.versions(), *needed, *tools, *checks.engines(), checks.training(), *checks.keys()]
+    found = [*checks.versions(), *own, *tools, *checks.engines(), checks.training(), *checks.keys(), *tried]
     print_checks(console(), found, as_json=as_json)
-    if failed := [what for what, works, _ in needed if works == "no"]:
+    if failed := [what for what, works, _ in (*own, *tried) if works == "no"]:
         fail(unusable(failed), FAILED)
 
 

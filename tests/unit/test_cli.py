@@ -306,9 +306,10 @@ def test_doctor_names_keys_and_never_shows_them(replying: Script, monkeypatch: p
     shown = " ".join(done.stdout.split())
     assert "OPENAI_API_KEY ok set" in shown
     assert "TOGETHER_API_KEY - set it" in shown
-    assert "search: auto ok asks serper" in shown
+    assert "search: serper ok asks serper" in shown
+    assert "TAVILY" not in shown, "one engine is enough"
     assert "Atlas index ok" in shown
-    assert "the endpoint offers fake-model" in shown
+    assert "offers fake-model" in shown.partition("TOGETHER_API_KEY")[2], "what was asked for comes last"
 
 
 def test_doctor_fails_when_what_is_needed_does(replying: Script) -> None:

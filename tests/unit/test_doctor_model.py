@@ -99,11 +99,12 @@ async def test_a_reply_that_was_cut_off_ends_in_the_option() -> None:
 
 async def test_a_context_that_is_too_short_ends_in_options_that_fit() -> None:
     works, says = (await checked(server(length=8192)))["context length"]
-    assert works == "no"
+    assert works == "-"
     assert "--context memory_tokens=4096 --context max_tokens=1024" in says
     fits = {"memory_tokens": 4096, "sampling": {"planner": {"max_tokens": 1024}}}
     assert (await checked(server(length=8192), **fits))["context length"][0] == "ok"
     assert (await checked(server(length=None)))["context length"][0] == "-"
+    assert (await checked(server(length=1024)))["context length"][0] == "no", "a reply alone takes 2,048"
 
 
 @pytest.mark.parametrize(
