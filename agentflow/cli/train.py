@@ -1,9 +1,10 @@
 """`agentflow train`, `agentflow export` and `agentflow replay`: train a policy, export it, and replay a step."""
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,6 +12,9 @@ from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.console.progress import ReplayView, TrainView
 from agentflow.console.rollouts import print_held_out, print_preview
 from agentflow.console.terminal import console
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 app = typer.Typer()
 
@@ -73,7 +77,9 @@ def train(
     test: TestTasks = None,
     context: Context = "",
     config: Config = "",
-    show: Annotated[bool, typer.Option("--show", help="Check the whole configuration, print it and exit.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Check the settings, print them and exit; --show all: verl's too.")
+    ] = False,
     estimate: Annotated[
         bool,
         typer.Option("--estimate", help="Print the memory and tokens that it takes on GPUs, as counted, and exit."),
@@ -102,16 +108,19 @@ def train(
     from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import SettingsError, compose_settings
 
-    chosen = app_settings(words, tasks, test, reward, nodes, context, config)
+    whole = show and "all" in (words or [])  # --show all
+    given = [word for word in words or [] if not (whole and word == "all")]
+    chosen = app_settings(given, tasks, test, reward, nodes, context, config)
     try:
         if show or estimate:
             composed = compose_settings(preset, chosen)
-            check(composed)
+            names = type(check(composed).settings).model_fields
             if estimate:
                 found = estimated(composed)
                 typer.echo("\n".join([*found.lines, *beside_machine(composed, found)]))
                 return
-            typer.echo(OmegaConf.to_yaml(composed).rstrip())
+            own = [*names, *(word.partition("=")[0].lstrip("+~") for word in chosen)]
+            typer.echo(OmegaConf.to_yaml(composed if whole else _only(composed, own), resolve=not whole).rstrip())
             return
         terminal = console()
         with TrainView(terminal) as view:
@@ -134,6 +143,17 @@ def train(
         typer.echo(lost)
     typer.echo(f"report: {write_report(out)}")
     typer.echo("\n".join(_next(out)))
+
+
+def _only(composed: "DictConfig", keys: Iterable[str]) -> "DictConfig":
+    """Return the settings of these keys, which may be dotted."""
+    from omegaconf import OmegaConf
+
+    shown = OmegaConf.create()
+    for key in keys:
+        if (value := OmegaConf.select(composed, key, default=composed)) is not composed:
+            OmegaConf.update(shown, key, value, force_add=True)
+    return shown
 
 
 def write_report(out: Path) -> Path:

@@ -25,7 +25,11 @@ def print_checks(out: Console, checks: Iterable[Check], *, as_json: bool = False
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(overflow="fold", max_width=28)
     for what, works, says in checks:
-        table.add_row(Text(one_line(what), overflow="fold"), Text(works, style=colours[works]), Text(one_line(says), overflow="fold"))
+        table.add_row(
+            Text(one_line(what), overflow="fold"),
+            Text(works, style=colours[works]),
+            Text(one_line(says), overflow="fold"),
+        )
     out.print(table)
 
 

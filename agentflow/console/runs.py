@@ -129,7 +129,7 @@ def answer_text(trace: "Trace") -> Text:
 
 
 def facts_text(trace: "Trace") -> Text:
-    """Format the run's status and its counts of turns, calls, tokens and seconds."""
+    """Format the run's status, its counts of turns, calls, tokens and seconds, and what was said in place of a plan."""
     from agentflow.graph.run.trace import cut_off
 
     how = {
@@ -147,7 +147,12 @@ def facts_text(trace: "Trace") -> Text:
         f"{trace.seconds:.1f} s",
         *(f"{module} cut off at max_tokens" for module in cut_off(trace.finish_reasons)),
     ]
-    return Text(f"({', '.join(facts)})", style="dim")
+    text = Text(f"({', '.join(facts)})", style="dim")
+    if trace.status == "no_plan" and (said := next((turn.plan for turn in reversed(trace.turns) if turn.plan), "")):
+        text.append("\nThe model wrote, and nothing verified: ", "yellow not dim").append(
+            _clipped(said).strip(), "not dim"
+        )
+    return text
 
 
 def print_compared(out: Console, traces: Mapping[str, "Trace"]) -> None:

@@ -295,6 +295,15 @@ def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Pa
     assert "generator cut off at max_tokens" in " ".join(shown.split())
 
 
+def test_what_a_model_wrote_in_place_of_a_plan_is_offered_as_not_verified() -> None:
+    with FakeOpenAI(lambda _: "That is 9 feet.") as server:
+        model = ("--model", f"openai-compatible:m@{server.base_url}")
+        done = run("solve", "How many feet are 3 yards?", *model)
+        said = CliRunner().invoke(app, ["chat", *model], input="How many feet are 3 yards?\n")
+    assert (done.exit_code, "nothing verified: That is 9 feet." in done.stdout) == (1, True)
+    assert "nothing verified: That is 9 feet." in said.stdout
+
+
 def test_doctor_names_keys_and_never_shows_them(replying: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "SERPER_API_KEY"):
         monkeypatch.setenv(name, SECRET)
