@@ -1,6 +1,7 @@
 """The settings of a run. LangGraph Studio shows every field with its title, help and range."""
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
@@ -52,15 +53,24 @@ DETERMINISTIC = Sampling(temperature=0.0, max_tokens=2048)
 def _is_model(model: object) -> object:
     from langchain_core.language_models import BaseChatModel  # late: it takes half a second
 
-    if not isinstance(model, str | BaseChatModel):
+    if not isinstance(model, str | BaseChatModel) and not is_decision_model(model):
         raise ValueError("a model is provider:model, or a LangChain chat model")
     return model
+
+
+def is_decision_model(model: object) -> bool:
+    """Return whether `model` is one of LangChain's decision models, which answer yes or no with a probability."""
+    if (decisions := sys.modules.get("langchain_core.decisions.base")) is None:  # there since langchain-core 1.8
+        return False
+    return isinstance(model, decisions.BaseDecisionModel)
 
 
 def _name(model: "Model") -> str:
     """Return the spec, or `provider:model` as LangChain's traces name a chat model."""
     if isinstance(model, str):
         return model
+    if is_decision_model(model):
+        return f"{getattr(model, '_provider', '')}:{getattr(model, 'model', '')}"
     params = model._get_ls_params()
     return f"{params.get('ls_provider') or type(model).__name__}:{params.get('ls_model_name') or 'unnamed'}"
 
@@ -228,6 +238,8 @@ class Context(BaseModel):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
+        if other := [name for name in MODULES if name != "verifier" and is_decision_model(self.model_of(name))]:
+            raise ValueError(f"a decision model can be the verifier alone, and not the {other[0]}")
         self.check_calibration()
         return self
 

@@ -70,6 +70,8 @@ class Verdict(BaseModel):
 
     analysis: str
     signal: Signal
+    probability: float | None = Field(default=None, exclude_if=lambda probability: probability is None)
+    """Probability of "stop", where a decision model is the verifier."""
 
 
 class Turn(BaseModel):

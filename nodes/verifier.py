@@ -12,8 +12,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.runtime import Runtime
 
-from agentflow.graph.context import Context
-from agentflow.graph.models.loading import ask
+from agentflow.graph.context import Context, is_decision_model
+from agentflow.graph.models.loading import ask, decide
 from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
@@ -36,6 +36,9 @@ the results so far answer the whole question, continue when something is missing
 one line, which begins with Verdict: stop or Verdict: continue."""
 
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
+
+ANSWERED = "Do the results of the turns of this agent answer the whole question reliably?"
+"""The question to a decision model."""
 
 LABELS = {
     "analysis": ("analysis", "explanation", "reasoning"),
@@ -207,6 +210,13 @@ class Verifier:
 
     async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
         conversation = conversation_of(state, context, plan, action)
+        if is_decision_model(model := context.model_of("verifier")):
+            from langchain_core.decisions import Noul  # late: only a version that has decision models has it
+
+            prompt = context.prompts.get("verifier", PROMPTS[context.profile_of("verifier")])
+            run = conversation[1 + len(demonstrations(prompt)) :]
+            probability = await decide(model, run, Noul(instructions=ANSWERED))
+            return Verdict(analysis="", signal="stop" if probability >= 0.5 else "continue", probability=probability)
         return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 
 

@@ -8,7 +8,7 @@ are loaded with the first model that needs them.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
@@ -164,6 +164,16 @@ async def ask(context: Context, module: Module, messages: list[BaseMessage], for
     if failure:
         raise failure
     return text
+
+
+async def decide(model: Any, conversation: Sequence[BaseMessage], question: Any) -> float:
+    """Return the probability with which a decision model of LangChain answers yes to `question`, a `Noul`.
+
+    Raises as `reply_of` does.
+    """
+    async with _explained(model):
+        answers = await model.ainvoke({"state": [*conversation], "questions": {"asked": question}})
+        return float(answers.nouls["asked"].noul)
 
 
 async def stream_text(context: Context, module: Module, messages: list[BaseMessage]) -> AsyncIterator[str]:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from langchain_core.decisions import BaseDecisionModel, ClassifierResponse, NoulAnswer
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import ValidationError
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
@@ -331,3 +333,29 @@ async def test_the_state_survives_the_checkpointer(scripted: Script) -> None:
     assert isinstance(kept["verdict"], Verdict)
     assert kept["memory"][0].plan.error is ErrorClass.BAD_PLAN
     assert State.model_validate(kept) == State.model_validate(given)
+
+
+class Doubter(BaseDecisionModel):
+    """A decision model that is sure once a result holds a word."""
+
+    model: str = "doubter"
+    word: str
+
+    @property
+    def _provider(self) -> str:
+        return "tests"
+
+    def _classify(self, state: Any, questions: Any) -> ClassifierResponse:
+        sure = f"Result: {self.word}" in state[-1].text
+        answers = {name: NoulAnswer(type="noul", noul=0.9 if sure else 0.2) for name in questions}
+        return ClassifierResponse(model=self.model, answers=dict(answers))
+
+
+async def test_a_decision_model_can_be_the_verifier(scripted: Script) -> None:
+    script = scripted(planner=[PLAN.replace("hello", "hm"), PLAN], executor=['{"text": "hm"}', '{"text": "hello"}'])
+    state = await solve(script, models={"verifier": Doubter(word="hello")})
+    verdicts = [(turn.verdict.signal, turn.verdict.probability) for turn in state.memory]
+    assert verdicts == [("continue", 0.2), ("stop", 0.9)]
+    assert script.asked("verifier") == []
+    with pytest.raises(ValidationError, match="not the planner"):
+        Context(models={"planner": Doubter(word="hello")})
