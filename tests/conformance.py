@@ -104,6 +104,7 @@ def _of(module: str, **rest: Any) -> Callable[..., Shape]:
 
 
 _calling, _state, _loop, _exported = _of("calling"), _of("states"), _of("loops"), _of("exported")
+_habit = _of("habits")
 _sync, _waits = _of("sync", asks="question"), _of("interrupting", asks="question")
 _FAILED = frozenset({"policy_failed"})
 _LIMIT = {"config": {"recursion_limit": 9}}
@@ -176,6 +177,13 @@ SHAPES: dict[str, Shape] = {
     "path/file.py:graph": Shape(f"{ROOT}/tests/agents/exported.py:builder", 1),
     "a name in langgraph.json": Shape("mine", 1),
     "rollout=module:function": _exported("builder", 2, options={"rollout": "tests.agents.exported:play"}),
+    "prompt | model | parser": _habit("piped", 1),
+    "create_react_agent": _habit("react", 2),
+    "asyncio.run in a plain node": _habit("in_a_loop", 1),
+    "batch and RunnableParallel": _habit("in_batches", 4),
+    "tasks of an @entrypoint": _habit("tasks", 3),
+    "an agent in a tool": _habit("experts", 4),
+    "interrupt() in a tool": _habit("asking", 2, options={"answer": "tests.agents.interrupting:reply"}),
     "deepagents": Shape("examples.agents.deep:agent", 5, says=_hands_over, needs="deepagents"),
     "langgraph-supervisor": Shape("examples.agents.supervisor:agent", 7, needs="langgraph_supervisor"),
     "langgraph-swarm": Shape("examples.agents.swarm:agent", 5, needs="langgraph_swarm"),

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
+from langgraph.func import entrypoint
 from langgraph.graph import StateGraph
+from langgraph.pregel import Pregel
 
 from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
@@ -97,4 +99,15 @@ def compiled(found: Any) -> Any:
         return found.compile()
     if not isinstance(found, Runnable):
         raise AppError(f"a {type(found).__name__} is no graph", code="no_app")
-    return found
+    steps = found.steps if isinstance(found, RunnableSequence) else [found]
+    return found if any(isinstance(step, Pregel) for step in steps) else _chain(found)
+
+
+def _chain(found: Runnable[Any, Any]) -> Any:
+    """Return a chain that has no graph as the only node of one: the policy answers the model calls of nodes."""
+
+    @entrypoint()
+    async def chain(inputs: Any) -> Any:
+        return await found.ainvoke(inputs)
+
+    return chain
