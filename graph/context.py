@@ -275,8 +275,8 @@ class Context(BaseModel):
             return 0.0
         if (found := self.calibrated()) is None:
             raise ValueError(
-                "it needs a calibration for these models and tools; fit one on a run with agentflow calibrate, and "
-                "name it in calibration"
+                "abstain needs a calibration for these models and tools; fit one on a run with agentflow calibrate, "
+                "and name it in calibration"
             )
         if (threshold := found.threshold(self.abstain)) is None:
             raise ValueError(

@@ -16,7 +16,7 @@ from agentflow.cli.options import AttendedOptions, KeepingOptions, Tracing, agen
 from agentflow.cli.solve import HINT, append_trace, beyond_embedded, check_writable, show_run
 from agentflow.cli.threads import RunLocation, check_terminal
 from agentflow.console.reading import history, read_question
-from agentflow.console.runs import RunView, facts_text
+from agentflow.console.runs import RunView, confidence_text, facts_text
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import clean
 
@@ -113,7 +113,7 @@ def _print(view: RunView, trace: "Trace") -> None:
         say(f"error: {trace.error}")
         return
     out = console()
-    out.print(f"\n{clean(view.answer or trace.answer).strip()}", style="bold")
+    out.print(f"\n{clean(view.answer or trace.answer).strip()}{confidence_text(trace)}", style="bold")
     out.print(facts_text(trace))
     out.print()
 

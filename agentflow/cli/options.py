@@ -177,6 +177,8 @@ def validated(fields: dict[str, Any], overrides: Sequence[str] = ()) -> "Context
         return Context.model_validate(_with_max_tokens({**fields, **changed}))
     except ValidationError as error:
         first = error.errors()[0]
+        if not first["loc"]:  # several fields together
+            fail(expected(first), MISUSED)
         field = str(first["loc"][0])
         where = f"--context {field}" if field in changed or field == "sampling" else f"--{field.replace('_', '-')}"
         fail(f"{where}: {expected(first)}", MISUSED)

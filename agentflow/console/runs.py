@@ -123,9 +123,14 @@ def turn_text(turn: "TraceTurn") -> Text:
 def answer_text(trace: "Trace") -> Text:
     """Format the answer with the facts of its run."""
     text = Text("\n").append("Answer: ", style="bold green").append(clean(trace.answer).strip(), style="bold")
-    if trace.confidence is not None and trace.status != "abstained":
-        text.append(f"   (confidence {trace.confidence:.2f})", style="not bold")
+    text.append(confidence_text(trace), style="not bold")
     return text.append("\n").append(facts_text(trace))
+
+
+def confidence_text(trace: "Trace") -> str:
+    """Format the confidence of a given answer; "" if it has none."""
+    known = trace.confidence is not None and trace.status != "abstained"
+    return f"   (confidence {trace.confidence:.2f})" if known else ""
 
 
 def facts_text(trace: "Trace") -> Text:

@@ -9,9 +9,13 @@ from typer.testing import CliRunner, Result
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.results_store import read
+from agentflow.graph.context import Context
 from agentflow.graph.run.trace import Tokens, Usage
 from tests.runs import record, turn, write_run
 from tests.scripted import Scripted
+from tests.unit.graph.test_confidence import calibration
+
+CALIBRATION = calibration(familiar=0)
 
 QUESTION = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
 
@@ -145,3 +149,14 @@ def test_a_comparison_of_several_tries_shows_pass_at_k(tmp_path: Path) -> None:
     done = run("compare", *folders)
     assert done.exit_code == 0, done.output
     assert "@2 25.0" in done.stdout
+
+
+def test_a_report_shows_how_confidence_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching(monkeypatch, "Fupoz")
+    done = run("atlas", "--limit", 2, "--report", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["atlas"]["reliability"]) == (0, None)
+    assert "agentflow calibrate" in done.stderr
+    monkeypatch.setattr(Context, "calibrated", lambda self: CALIBRATION)
+    found = json.loads(run("atlas", "--limit", 2, "--report", "--json").stdout)["atlas"]["reliability"]
+    assert (found["number"], found["bins"][0]["right"], found["covered"][0]["tokens"]) == (2, 0, None)
+    assert "AUC 0.500" in run("atlas", "--limit", 2, "--report").stdout
