@@ -131,6 +131,12 @@ class Context(BaseModel):
         title="Analyst",
         description="Whether a run begins with an analysis of the question. auto: in the paper's profile only.",
     )
+    result_role: Literal["user", "tool"] = Field(
+        default="user",
+        title="Role of results",
+        description="Role of the messages that tell the planner what a tool brought. tool: its earlier plans keep "
+        "their thoughts, which the templates of models that think then show, so that a trajectory stays one row.",
+    )
     tools: list[str] = Field(
         default=list(DEFAULT_TOOLS),
         title="Tools",

@@ -29,6 +29,8 @@ class Plan(BaseModel):
     it, so that their tokens extend this prompt's tokens. A plan that a person wrote instead has the text that the
     planner would have written.
     """
+    thought: str = Field(default="", exclude_if=lambda thought: not thought)
+    """What the planner thought before it, where `Context.result_role` has later prompts repeat it too."""
     sub_goal: str = ""
     tool: str = ""
     context: str = ""

@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
-from agentflow.graph.models.loading import ask
+from agentflow.graph.models.loading import thought_and_said
 from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.prompts import fill
@@ -148,10 +148,11 @@ def messages(
     *,
     examples: Sequence[BaseMessage] = (),
     profile: Profile = "paper",
+    result_role: str = "user",
 ) -> list[BaseMessage]:
     """Return the planner's conversation so far.
 
-    `tools` comes from `describe_tools`, and `examples` from `demonstrations`.
+    `tools` comes from `describe_tools`, and `examples` from `demonstrations`; `result_role` is that of the context.
     """
     opening = [f"Question: {question}", f"Analysis: {analysis}", f"Turns left: {max_turns}"]
     if profile == "lean" and not analysis:
@@ -162,10 +163,14 @@ def messages(
         HumanMessage("\n".join(opening)),
     ]
     for number, turn in enumerate(memory, start=1):
-        conversation.append(AIMessage(turn.plan.text))
+        thought = {"reasoning_content": turn.plan.thought} if turn.plan.thought else {}
+        conversation.append(AIMessage(turn.plan.text, additional_kwargs=thought))
         notes = _notes(memory[:number]) if profile == "lean" else [f"Verifier: {turn.verdict.analysis}"]
         outcome = [turn.action.result.describe(), *notes, f"Turns left: {max_turns - turn.turn}"]
-        conversation.append(HumanMessage("\n".join(outcome)))
+        told = "\n".join(outcome)
+        conversation.append(
+            ToolMessage(told, tool_call_id=f"turn{number:05}") if result_role == "tool" else HumanMessage(told)
+        )
     return conversation
 
 
@@ -243,7 +248,7 @@ def conversation_of(state: State, context: Context, cards: Mapping[str, ToolCard
     examples = demonstrations(prompt, cards, context.max_turns)
     tools = describe_tools(cards.values(), profile)
     turns = (state.question, state.analysis, state.memory, tools, context.max_turns)
-    conversation = messages(*turns, prompt, examples=examples, profile=profile)
+    conversation = messages(*turns, prompt, examples=examples, profile=profile, result_role=context.result_role)
     return with_attachments(conversation, state.messages, after=1 + len(examples))
 
 
@@ -260,10 +265,13 @@ class Planner:
             async with asyncio.timeout(state.seconds_left()):
                 cards = (await self.toolbox.available_tools(context)).cards
                 conversation = conversation_of(state, context, cards)
-                reply = await ask(context, "planner", conversation, reply_form(cards))
+                thought, reply = await thought_and_said(context, "planner", conversation, reply_form(cards))
         except TimeoutError:
             late = Plan(
                 text="", error=ErrorClass.TIMEOUT, problem="the run was out of time before the step was planned"
             )
             return {"plan": late, "action": None}
-        return {"plan": parse(without_loop(reply), cards), "action": None}
+        plan = parse(without_loop(reply), cards)
+        if context.result_role == "tool":
+            plan = plan.model_copy(update={"thought": thought})
+        return {"plan": plan, "action": None}

@@ -30,6 +30,7 @@ from pydantic_core import from_json
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.connections import CUT, RETRIES, PooledClient, as_httpx, connections
 from agentflow.graph.models.errors import StreamCutError, explain
+from agentflow.graph.models.reply import thoughts
 from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.tools.borders import unbordered
 from agentflow.tools.json_codec import without_lone_surrogates
@@ -97,6 +98,10 @@ class EndpointModel(ChatOpenAI):
         plain = [_plain(message) for message in input_] if isinstance(input_, list) else [None]
         if None in plain or self.model_name.startswith("o"):  # ChatOpenAI renames the roles of OpenAI's o1 and the like
             payload = super()._get_request_payload(input_, stop=stop, **kwargs)
+            if self._endpoint.provider == "vllm":
+                for message, sent in zip(self._convert_input(input_).to_messages(), payload["messages"], strict=False):
+                    if isinstance(message, AIMessage) and (thought := thoughts(message)):
+                        sent["reasoning_content"] = thought  # for its chat template; ChatOpenAI drops it
         else:
             payload = {**super()._get_request_payload([], stop=stop, **kwargs), "messages": plain}
         if self._endpoint.provider != "openai" and "max_completion_tokens" in payload:

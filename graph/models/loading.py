@@ -21,7 +21,7 @@ from agentflow.graph.context import Context, Model, Module, Sampling
 from agentflow.graph.models.chat_models import initialised, with_sampling
 from agentflow.graph.models.listing import with_sole_model
 from agentflow.graph.models.providers import installed
-from agentflow.graph.models.reply import CLOSING, MUTE, OPENING, REMEDIES, judged, written
+from agentflow.graph.models.reply import CLOSING, MUTE, OPENING, REMEDIES, judged, thoughts, written
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
@@ -140,17 +140,25 @@ async def _explained(model: BaseChatModel) -> AsyncIterator[None]:
 
 
 async def ask(context: Context, module: Module, messages: list[BaseMessage], form: ReplyForm | None = None) -> str:
-    """Return the reply of the run's model for `module`. Raises as `reply_of` does.
+    """Return the reply of the run's model for `module`, without its thoughts. Raises as `reply_of` does.
 
     The server enforces `form` as `Context.structured_output` says, if it can; otherwise the reply is free text.
     """
+    return (await thought_and_said(context, module, messages, form))[1]
+
+
+async def thought_and_said(
+    context: Context, module: Module, messages: list[BaseMessage], form: ReplyForm | None = None
+) -> tuple[str, str]:
+    """Return the thoughts that the server tells apart, and the reply, as `ask` does."""
     model, config = await aload_model(context.model_of(module), context.sampling_of(module)), called_by(module)
     mode, failure = context.structured_output if form else "off", None
     if form and mode == "always" and (reply := await enforced(model, messages, form, config)):
-        return written(reply)
+        return thoughts(reply), written(reply)
+    thought = ""
     try:
         reply = await reply_of(model, messages, config)
-        text = written(reply)
+        thought, text = thoughts(reply), written(reply)
         if CLOSING.search(reply.text) and not OPENING.match(reply.text):
             _prompted.add(context.model_name_of(module))
     except ModelError as error:
@@ -160,10 +168,10 @@ async def ask(context: Context, module: Module, messages: list[BaseMessage], for
     if form and mode == "auto" and not form.readable(text):
         with suppress(ModelError):  # the free reply has been paid for
             if reply := await enforced(model, messages, form, config):
-                return written(reply)
+                return thoughts(reply), written(reply)
     if failure:
         raise failure
-    return text
+    return thought, text
 
 
 async def decide(model: Any, conversation: Sequence[BaseMessage], question: Any) -> float:

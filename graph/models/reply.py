@@ -82,13 +82,18 @@ def written(reply: "AIMessage") -> str:
     return text if "token_ids" in reply.response_metadata else without_marks(text)
 
 
+def thoughts(reply: "AIMessage") -> str:
+    """Return the thoughts of a reply, where they are told apart from its text."""
+    return str(reply.additional_kwargs.get("reasoning_content") or "")
+
+
 def judged(reply: "AIMessage") -> str:
     """Return "spoken", "empty", which is the model's fault and for the node to answer, or a key of `REMEDIES`."""
     found, extra = reply.response_metadata, reply.additional_kwargs
     reason = str(found.get("finish_reason") or found.get("stop_reason") or found.get("stopReason")).lower()
     if reason == "error":
         return "server_error"
-    if written(reply).strip() or reply.tool_calls:
+    if written(reply).strip():
         return "spoken"
     if "token_ids" in found:
         return "empty"  # a policy learns from it, whatever the reason

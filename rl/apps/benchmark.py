@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agentflow.evals.agent_names import AgentName
 from agentflow.evals.benchmarks import catalogue
@@ -42,6 +42,7 @@ def benchmark(
     search_engine: str = "auto",
     search_cache: str = "off",
     undecided: float | None = None,
+    result_role: Literal["user", "tool"] = "user",
 ) -> Trainable:
     """Build the trainable app of an agent on a benchmark.
 
@@ -64,6 +65,7 @@ def benchmark(
         search_engine: Search engine of google_search.
         search_cache: Whether search tools cache their results, and where.
         undecided: Reward of an answer that neither the rule nor a judge decides; None: the rollout is not trained on.
+        result_role: Role of the messages with results, as in `Context`; "tool" keeps the thoughts of earlier plans.
     """
     names, load = [name] if isinstance(name, str) else list(name), cache(_load)
     tested = [test] if isinstance(test, str) and test else list(test)
@@ -98,7 +100,7 @@ def benchmark(
 
     search = {"search_engine": search_engine, "search_cache": search_cache}
     search["corpus"] = load(names[0]).corpus if corpus == "auto" and not is_file(names[0]) else corpus
-    settings = {"model": frozen, "max_turns": max_turns, "tools": list(tools), **search}
+    settings = {"model": frozen, "result_role": result_role, "max_turns": max_turns, "tools": list(tools), **search}
     return trainable(", ".join(names), agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 

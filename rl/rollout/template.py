@@ -19,7 +19,7 @@ from agentflow.graph.models.reply import THOUGHTS
 from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.nodes.planner import describe_tools, messages
 from agentflow.rl.policy.borders import Tokenizer
-from agentflow.rl.policy.chat import ROLES, ChatError, ChatRequest
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
 from agentflow.rl.rollout.packing import first_difference, pack
@@ -36,7 +36,8 @@ STEPS = (
     ("Find the height of the lighthouse", "The lighthouse on the cape", "The lighthouse is 38 metres tall."),
     ("Compare 41 metres with 38 metres", "Tower: 41 m; lighthouse: 38 m", "The tower is 3 metres taller."),
 )
-THOUGHT = "<think>\nOne height is missing, and a search can tell it.\n</think>\n\n"
+THOUGHT_TEXT = "One height is missing, and a search can tell it."
+THOUGHT = f"<think>\n{THOUGHT_TEXT}\n</think>\n\n"
 OPENED = re.compile(rf"(?:{'|'.join(opens for opens, _ in THOUGHTS)})\Z", re.IGNORECASE)
 SHOWN = 40
 """Characters of the sampled and of the rendered text that are shown at a break."""
@@ -72,6 +73,9 @@ class Certificate:
     plain: Packed
     thinking: Packed
     """Cost with replies that begin with a <think> block."""
+    as_tools: Packed | None
+    """The same where results have the role of tools, and plans keep their thoughts (`Context.result_role`); None if the
+    template refuses that."""
     ends_itself: bool
     """True if the template ends a reply with the tokenizer's EOS token."""
     opens_thinking: bool
@@ -123,6 +127,7 @@ def certify(tokenizer: Tokenizer) -> Certificate:
     return Certificate(
         plain=_packed(tokenizer, ""),
         thinking=_packed(tokenizer, THOUGHT),
+        as_tools=_packed_as_tools(tokenizer),
         ends_itself=tokenizer.eos_token_id in ending[-3:],
         opens_thinking=OPENED.search(opening.rstrip()) is not None,
         calls=_tool_calls(tokenizer),
@@ -136,18 +141,28 @@ def _tool_calls(tokenizer: Tokenizer) -> dict[str, ToolCertificate]:
     return {name: asyncio.run(certify_calls(known, thought)) for name, thought in kinds.items()}
 
 
-def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
+def _packed_as_tools(tokenizer: Tokenizer) -> Packed | None:
+    try:
+        return _packed(tokenizer, THOUGHT, "tool")
+    except TemplateError:
+        return None
+
+
+def _packed(tokenizer: Tokenizer, thought: str, result_role: str = "user") -> Packed:
     """Pack the trajectory whose replies begin with `thought`, as the trainer would."""
     known = ChatFormat(tokenizer)
     calls: list[Call] = []
     turns: list[Turn] = []
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     for number, (goal, context, found) in enumerate(STEPS, start=1):
-        reply = f"{thought}Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
-        prompt = ids_array(_prompt(known, turns, [call.response_ids for call in calls]))
-        sampled = ids_array([*tokenizer.encode(reply, add_special_tokens=False), *end])
+        said = f"Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
+        prompt = ids_array(_prompt(known, turns, [call.response_ids for call in calls], result_role))
+        opened = OPENED.search(_text(tokenizer, _conversation([])).rstrip()) if result_role == "tool" else None
+        begun = thought.removeprefix("<think>\n") if opened else thought  # what the prompt opens is not sampled
+        sampled = ids_array([*tokenizer.encode(begun + said, add_special_tokens=False), *end])
         calls.append(Call("", "planner", number - 1, prompt, sampled, logprobs_array([0.0] * len(sampled)), "stop", 0))
-        turns.append(_turn(number, reply, goal, context, found))
+        apart = THOUGHT_TEXT if result_role == "tool" else ""
+        turns.append(_turn(number, said if apart else thought + said, apart, goal, context, found))
     rows = pack(calls, limit=max(len(call.prompt_ids) + len(call.response_ids) for call in calls))
     return Packed(
         rows=len(rows),
@@ -157,21 +172,23 @@ def _packed(tokenizer: Tokenizer, thought: str) -> Packed:
     )
 
 
-def _turn(number: int, reply: str, goal: str, context: str, found: str) -> Turn:
-    plan = Plan(text=reply, sub_goal=goal, tool="wikipedia_search", context=context)
+def _turn(number: int, reply: str, thought: str, goal: str, context: str, found: str) -> Turn:
+    plan = Plan(text=reply, thought=thought, sub_goal=goal, tool="wikipedia_search", context=context)
     verdict = Verdict(analysis="One height is still missing.", signal="continue")
     return Turn(turn=number, plan=plan, action=Action(result=ToolResult(status="ok", output=found)), verdict=verdict)
 
 
-def _conversation(turns: list[Turn]) -> list[dict[str, str]]:
+def _conversation(turns: list[Turn], result_role: str = "user") -> list[TemplateMessage]:
     card = ToolCard(name="wikipedia_search", description="Finds an article and what it says.")
-    conversation = messages(QUESTION, "Two heights are to be compared.", turns, describe_tools([card]), 10)
-    return [{"role": ROLES[message.type], "content": str(message.text)} for message in conversation]
+    analysis, tools = "Two heights are to be compared.", describe_tools([card])
+    return [*map(template_message, messages(QUESTION, analysis, turns, tools, 10, result_role=result_role))]
 
 
-def _prompt(known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int]]) -> list[int]:
+def _prompt(
+    known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int]], result_role: str = "user"
+) -> list[int]:
     """Return the ids of a turn's prompt, with earlier replies as they were sampled, as the trainer writes it."""
-    conversation = _conversation(turns)
+    conversation = _conversation(turns, result_role)
     places = (place for place, message in enumerate(conversation) if message["role"] == "assistant")
     try:
         return known.prompt_ids(ChatRequest(conversation, sampled=dict(zip(places, replies, strict=True))))
@@ -179,7 +196,7 @@ def _prompt(known: ChatFormat, turns: list[Turn], replies: Sequence[Sequence[int
         raise TemplateError(str(error)) from error
 
 
-def _text(tokenizer: Tokenizer, conversation: list[dict[str, str]], *, ask: bool = True) -> str:
+def _text(tokenizer: Tokenizer, conversation: list[TemplateMessage], *, ask: bool = True) -> str:
     from jinja2 import TemplateError as JinjaError
 
     try:

@@ -9,6 +9,7 @@ pytest.importorskip("transformers")
 
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.rollout.template import certify
 from agentflow.rl.rollout.tool_calls import THOUGHT, certify_calls
 from tests.cases import table
 from tests.chat_templates import TEMPLATES, needs_templates
@@ -31,6 +32,19 @@ def family(template: str, end: str) -> ChatFormat:
     known.add_tokens(["<tool_call>", "</tool_call>", "<think>", "</think>"])
     known.chat_template, known.eos_token = text, end
     return ChatFormat(known)
+
+
+PACKS = {"qwen3": True, "qwen3_5_think": True, "qwen3_6": True, "qwen3_8": True, "lfm2_2_5_v2": True, "glm4moe": False}
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in FAMILIES if case["template"] in PACKS], ids=lambda case: case["template"]
+)
+def test_where_thoughts_pack_once_results_are_tools(case: dict[str, Any]) -> None:
+    found = certify(family(case["template"], case["end"]).tokenizer)
+    assert found.as_tools
+    assert (found.thinking.rows, found.as_tools.rows) == (3, 1 if PACKS[case["template"]] else 3)
+    assert (found.as_tools.tokens < found.thinking.tokens / 2) == PACKS[case["template"]]
 
 
 @pytest.mark.parametrize("thought", ["", THOUGHT])
