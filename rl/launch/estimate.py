@@ -191,14 +191,14 @@ def beside_machine(config: DictConfig, found: Estimate) -> list[str]:
     if config.trainer.device == "cpu":
         here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return [*lines, f"memory: at least {needed / GB:.1f} GB; this machine has {here / GB:.1f} GB"]
-    wanted, gpus = f"GPUs: {found.gpus} with at least {needed / GB:.0f} GB", _gpus_here()
+    wanted, gpus = f"GPUs: {found.gpus} with at least {needed / GB:.0f} GB", gpus_here()
     if not gpus:
         return [*lines, f"{wanted}; none was found here"]
     least = min(memory for _, memory in gpus) * 2**20
     return [*lines, f"{wanted}; here are {len(gpus)} {gpus[0][0]} with {least / GB:.0f} GB"]
 
 
-def _gpus_here() -> list[tuple[str, int]]:
+def gpus_here() -> list[tuple[str, int]]:
     """Return name and MiB of memory of each NVIDIA GPU that nvidia-smi lists."""
     if not (command := shutil.which("nvidia-smi")):
         return []

