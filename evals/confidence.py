@@ -142,9 +142,10 @@ class Reliability:
 
 
 def reliability_of(records: Sequence[Record]) -> Reliability | None:
-    """Return the reliability of scored traces; None if none has a confidence."""
-    known = [HeldOut(one.confidence, one.correct) for one in records if one.confidence is not None]
-    return reliability(known, sum(record.usage.total_tokens for record in records)) if known else None
+    """Return the reliability of the answers of scored traces that have a confidence; None if there is none."""
+    given = [one for one in records if one.confidence is not None and one.status != "abstained"]
+    known = [HeldOut(one.confidence or 0.0, one.correct) for one in given]
+    return reliability(known, sum(record.usage.total_tokens for record in given)) if known else None
 
 
 def reliability(answers: Sequence[HeldOut], tokens: int = 0) -> Reliability:

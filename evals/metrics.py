@@ -106,6 +106,8 @@ class Summary:
     """Mean wall-clock time of a sample that has a record."""
     pass_at: dict[int, float]
     """pass@k by k over the tasks with a record; empty if each has one sample. The accuracy is then avg@n."""
+    abstained: int = 0
+    """Samples whose answer was not sure enough to be given. They count as wrong."""
     majority: float | None = None
     """Accuracy of the most frequent answer to each question; None if each has one sample."""
 
@@ -152,6 +154,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         calls=sum(record.usage.calls for record in records),
         seconds=sum(record.seconds for record in records) / max(1, len(records)),
         pass_at=passes(records),
+        abstained=sum(record.status == "abstained" for record in records),
         majority=majority(records),
     )
 

@@ -23,6 +23,8 @@ NODES = {
     "tools": ["planner", "executor"],
     "approve_tools": ["executor"],
     "max_turns": ["verifier"],
+    "calibration": ["generator"],
+    "abstain": ["generator"],
     "memory_tokens": ["verifier"],
     "structured_output": ["planner", "executor", "verifier"],
 }

@@ -99,6 +99,10 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
     if total.undecided:
         bounds = f"accuracy {total.accuracy:.3f} to {total.most:.3f} once decided"
         yield "undecided", f"{total.undecided}, counted as wrong: {bounds}; a --judge may decide"
+    if summary.abstained:
+        given = total.number - summary.abstained
+        right = f", {total.correct / given:.3f} of them right" if given else ""
+        yield "answered", f"{given} of {total.number}{right}; the others were not sure enough"
     yield "turns", f"{total.mean_turns:.2f} per question"
     errors = ", ".join(f"{name} {count}" for name, count in summary.errors.most_common())
     yield "tool-call errors", f"{percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
@@ -159,6 +163,7 @@ def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str
         "questions": total.questions,
         "correct": total.correct,
         "undecided": total.undecided,
+        "abstained": summary.abstained,
         "accuracy": total.accuracy,
         "interval": interval,
         "families": {group.name: {"tries": group.number, "correct": group.correct} for group in summary.families},

@@ -160,3 +160,12 @@ def test_a_report_shows_how_confidence_holds(monkeypatch: pytest.MonkeyPatch) ->
     found = json.loads(run("atlas", "--limit", 2, "--report", "--json").stdout)["atlas"]["reliability"]
     assert (found["number"], found["bins"][0]["right"], found["covered"][0]["tokens"]) == (2, 0, None)
     assert "AUC 0.500" in run("atlas", "--limit", 2, "--report").stdout
+
+
+def test_withheld_answers_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching(monkeypatch, "Fupoz")
+    monkeypatch.setattr(Context, "calibrated", lambda self: calibration(familiar=0, thresholds=[0.5]))
+    call = ("atlas", "--limit", 2, "--report", "--context", "abstain=0.9")
+    found = json.loads(run(*call, "--json").stdout)["atlas"]
+    assert (found["abstained"], found["correct"], found["reliability"]) == (2, 0, None)
+    assert "0 of 2; the others" in run(*call).stdout
