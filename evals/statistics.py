@@ -116,7 +116,8 @@ class Comparison:
         number = "1 question" if self.questions == 1 else f"{self.questions:,} questions"
         enough = f"{self.needed:,} questions show a difference of {100 * SOUGHT:g} points"
         among = f" among {self.among} comparisons" if self.p_value < LEVEL <= self.corrected else ""
-        return f"no difference that {number} can show{among}: {second} minus {first} is {span}; {enough}"
+        few = "is" if self.questions == 1 else "are"
+        return f"{number} {few} too few to tell{among}: {second} minus {first} is {span}; {enough}"
 
 
 def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:

@@ -51,7 +51,7 @@ def _model(module: Module) -> Any:
     return Field(
         default="",
         title=f"Model of the {whose}",
-        description=f"Model that the {whose} uses instead of the one above, written in the same way. Empty: that one.",
+        description=f"Model of the {whose}, written in the same way. Empty: the model above.",
         json_schema_extra={"langgraph_nodes": nodes},
     )
 

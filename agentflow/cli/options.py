@@ -102,7 +102,7 @@ class PlannerlessOptions(OptionGroup):
 class RunOptions(PlannerlessOptions):
     """Settings of a run."""
 
-    planner: Annotated[str | None, typer.Option(metavar="SPEC", help="Model of the planner, if not --model.")] = None
+    planner: Annotated[str | None, typer.Option(metavar="SPEC", help="Model for the planner alone.")] = None
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the context that the options set."""

@@ -85,7 +85,7 @@ def train(
         typer.Option("--estimate", help="Print the memory and tokens that it takes on GPUs, as counted, and exit."),
     ] = False,
 ) -> None:
-    """Train the nodes of a LangGraph graph in the flow. An interrupted run resumes from its last checkpoint."""
+    """Train a LangGraph agent: run it on tasks, reward the outcome, update the model; the same call resumes it."""
     from agentflow.checks import doctor
     from agentflow.rl.presets.files import preset_text, unknown_preset
 

@@ -98,7 +98,7 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
         yield name, f"{mean:.3f}"
     if total.undecided:
         bounds = f"accuracy {total.accuracy:.3f} to {total.most:.3f} once decided"
-        yield "undecided", f"{total.undecided}, counted as wrong: {bounds}; a --judge may decide"
+        yield "undecided", f"{total.undecided} by no rule, counted as wrong ({bounds}); score them with --judge MODEL"
     if summary.abstained:
         given = total.number - summary.abstained
         right = f", {total.correct / given:.3f} of them right" if given else ""

@@ -50,7 +50,7 @@ def print_preview(out: Console, preview: "Preview") -> None:
     if several:
         out.print(f"signal: {varied} of {counted(several, 'task')} with different rewards")
     rows = counted(len(preview.rows), "row")
-    out.print(f"training: {rows} with {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")
+    out.print(f"would train on {rows} of {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")
 
 
 def print_held_out(out: Console, held: "HeldOut") -> None:
