@@ -79,6 +79,17 @@ def malformed(request: ChatRequest, word: str, number: int) -> str:
     return one_by_one(request, word, number) if number or WORDS.index(word) % 2 else "<tool_call>\n{oh no"
 
 
+def weak(request: ChatRequest, word: str, number: int) -> str:
+    """Calls without arguments, of another type, of no tool or without an end, and then text."""
+    names = [tool["function"]["name"] for tool in request.tools] or ["nothing"]
+    fields = [field for tool in request.tools[:1] for field in tool["function"].get("parameters", {})["properties"]]
+    given: list[Any] = [{}, {field: [[None]] for field in fields}]
+    calls = [json.dumps({"name": names[0], "arguments": one}) for one in given]
+    calls += [json.dumps({"name": "nothing", "arguments": {"word": word}}), "{oh no"]
+    end = "\n</tool_call>" if number != 3 else ""
+    return f"<tool_call>\n{calls[number]}{end}" if number < len(calls) else f"It is {word}."
+
+
 def code(request: ChatRequest, word: str, number: int) -> str:
     return f"```python\nprint('{word}')\n```" if number < 2 else f"It is {word}."
 

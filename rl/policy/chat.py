@@ -21,6 +21,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.reply import UNREADABLE
 from agentflow.nodes.reply_parsing import unfence
+from agentflow.rl.policy.schemas import fits
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.json_codec import object_from_json, to_json
 
@@ -211,15 +212,20 @@ def with_instruction(messages: Sequence[TemplateMessage], text: str) -> list[Tem
     return [{**first, "content": f"{first['content']}\n\n{text}"}, *others]
 
 
-def in_form(reply: TokenReply, form: str) -> TokenReply:
-    """Return a reply in the place of a server's, with the arguments of the call `form`, or an object of it, as text."""
+def in_form(reply: TokenReply, request: ChatRequest) -> TokenReply:
+    """Return a reply in the place of a server's: its arguments of the call `form`, or an object of it, as text.
+
+    A server would have enforced the schema; here, a reply that does not fit it is the policy's failure.
+    """
+    form, offered = request.form, {tool["function"]["name"]: tool["function"] for tool in request.tools}
+    schema: dict[str, Any] = offered.get(form, {}).get("parameters") or {}
     called = next((call["args"] for call in reply.tool_calls if call["name"] == form), None)
     if called is None and reply.tool_calls:
         return reply
     found = object_from_json(unfence(reply.text.strip())) if called is None else called
     if found is None:
         return replace(reply, unreadable=True)
-    return replace(reply, text=to_json(found), tool_calls=(), unreadable=False)
+    return replace(reply, text=to_json(found), tool_calls=(), unreadable=not fits(found, schema))
 
 
 def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:

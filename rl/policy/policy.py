@@ -289,7 +289,7 @@ class Policy(BaseChatModel):
             reply = await served.generate(request)
         except ChatError as error:
             raise served.refuse(str(error), error.code) from error
-        reply = in_form(reply, request.form) if request.form else reply
+        reply = in_form(reply, request) if request.form else reply
         result = as_chat_result(reply, "policy")
         message = result.generations[0].message
         assert isinstance(message, AIMessage)

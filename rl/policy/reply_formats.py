@@ -12,6 +12,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from agentflow.rl.policy.chat import FoundCall
+from agentflow.rl.policy.schemas import TYPES, types_of
 from agentflow.tools.json_codec import from_json, object_from_json
 
 Read = tuple[str, list[FoundCall]] | None
@@ -55,12 +56,6 @@ MARKED = {
 None of them reads beyond the next beginning of its kind, so that a model that writes it for ever takes linear time.
 """
 
-_NAMES = {str: "string", bool: "boolean", int: "integer number", float: "number", list: "array", dict: "object"}
-TYPES = {kind: frozenset(names.split()) for kind, names in {**_NAMES, type(None): "null"}.items()}
-"""The types of JSON Schema that a value has."""
-
-ANY = frozenset[str]().union(*TYPES.values())
-
 _NO_VALUE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 """What readers of JSON and of Python raise for text of a model."""
 
@@ -86,7 +81,7 @@ def typed(text: str, name: str, schema: Mapping[str, Any]) -> Any:
     """Return the value of argument `name`, written as text, by the tool's schema; the text where nothing else fits."""
     properties = schema.get("properties")
     of_name = properties.get(name) if isinstance(properties, dict) else None
-    allowed = _types(of_name, schema, frozenset()) - {"string"}
+    allowed = types_of(of_name, schema, frozenset()) - {"string"}
     fitting = (value for value in _values(text) if TYPES[type(value)] & allowed) if allowed else iter(())
     return next(fitting, text)
 
@@ -101,24 +96,6 @@ def _values(text: str) -> Iterator[Any]:
             continue
         if type(value) in TYPES:
             yield value
-
-
-def _types(schema: Any, root: Mapping[str, Any], seen: frozenset[str]) -> frozenset[str]:
-    """Return the types that a schema allows; all of them where it does not say."""
-    if not isinstance(schema, dict):
-        return ANY
-    if isinstance(reference := schema.get("$ref"), str):
-        definitions = root.get("$defs") or root.get("definitions")
-        target = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
-        return ANY if reference in seen else _types(target, root, seen | {reference})
-    for combined in ("anyOf", "oneOf", "allOf"):
-        if isinstance(options := schema.get(combined), list) and options:
-            return frozenset[str]().union(*(_types(option, root, seen) for option in options))
-    given = schema.get("type")
-    if isinstance(given, str | list):
-        return frozenset([given] if isinstance(given, str) else map(str, given))
-    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    return frozenset[str]().union(*(TYPES.get(type(one), ANY) for one in values)) if isinstance(values, list) else ANY
 
 
 _GEMMA = re.compile(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,24 @@ from agentflow.graph.run.task import Task
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.launch.preview import obstacles, play, rehearse
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.batch import counts, parts_of
 from agentflow.rl.rollout.calls import logprobs_array
 from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.replay_log import ReplayLog
-from agentflow.rl.rollout.rollout import Rollout, run_recorded
+from agentflow.rl.rollout.rollout import Rollout, run, run_recorded
 from tests.chat_templates import ScriptedPolicy, chat_format, needs_templates
-from tests.conformance import ROLLOUTS, SHAPES, WORDS, Shape
+from tests.conformance import ROLLOUTS, SHAPES, WORDS, Shape, weak
 from tests.pages import ROOT
 from tests.waiting import LAST_RESORT
 
-pytestmark = [needs_templates, pytest.mark.filterwarnings("ignore")]  # of packages
+pytestmark = [
+    needs_templates,
+    pytest.mark.filterwarnings("ignore"),  # of packages
+    pytest.mark.asyncio(loop_scope="module"),  # that of the clients which modules keep
+]
 pytest.importorskip("transformers")
 
 
@@ -49,12 +56,21 @@ def app(shape: Shape, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traina
     return load_app(shape.app, tasks=str(tasks), test=str(tasks), reward="tests.conformance:reward", **shape.options)
 
 
+MOST_REPLIES = 30
+"""After as many, a conversation is longer than a policy may read; some agents ask without end."""
+
+
 class Sampler(ScriptedPolicy):
     """The policy of one rollout."""
 
     def __init__(self, shape: Shape, task: Task, known: ChatFormat) -> None:
         self.word = task.gold
         super().__init__("", lambda request: shape.says(request, task.gold, len(self.sampled)), known)
+
+    async def __call__(self, request: ChatRequest) -> TokenReply:
+        if len(self.sampled) == MOST_REPLIES:
+            raise PromptTooLong("the conversation is too long")
+        return await super().__call__(request)
 
     @property
     def tokens(self) -> Counter[tuple[Any, ...]]:
@@ -102,6 +118,16 @@ async def test_try_and_the_rehearsal_of_a_training_take_it(shape: Shape, app: Tr
         assert set(preview.statuses) <= shape.ends, preview.rollouts[0].trace.error
         assert obstacles(preview, app.nodes) == []
     await rehearse(app, app.built(), task, qwen)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+async def test_what_a_weak_policy_breaks_is_its_own_failure(shape: Shape, app: Trainable, qwen: ChatFormat) -> None:
+    """Any other cause is left out of the training."""
+    [task] = app.tasks("train", 1)
+    sampler = Sampler(replace(shape, says=weak), task, qwen)
+    found = await run(app, app.built(), task, sampler, id="weak", seconds=LAST_RESORT)
+    assert counts(found, mask_cut_off=True, count_as_zero=["policy"]), (found.status, found.trace.error)
+    assert trained(found) == sampler.tokens
 
 
 def test_the_page_has_a_row_for_each_shape() -> None:

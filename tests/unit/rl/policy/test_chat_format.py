@@ -230,7 +230,7 @@ async def test_a_form_is_in_the_prompt_where_there_is_no_place_for_tools(formats
     ids = known.prompt_ids(asked)
     assert json.dumps(ADD["function"]["parameters"]) in known.tokenizer.decode(ids)
     reply = await known.reply(asked, "r", ids, known.tokenizer('{"a": 1}')["input_ids"], [])
-    assert in_form(reply, "add").text == '{"a": 1}'
-    assert not in_form(reply, "add").unreadable
+    assert in_form(reply, asked).text == '{"a": 1}'
+    assert not in_form(reply, asked).unreadable
     with pytest.raises(ChatError):
         known.prompt_ids(replace(asked, form=""))

@@ -1,0 +1,62 @@
+"""JSON Schema, as far as replies are read and checked by it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_NAMES = {str: "string", bool: "boolean", int: "integer number", float: "number", list: "array", dict: "object"}
+TYPES = {kind: frozenset(names.split()) for kind, names in {**_NAMES, type(None): "null"}.items()}
+"""The types of JSON Schema that a value has."""
+
+ANY = frozenset[str]().union(*TYPES.values())
+
+
+def types_of(schema: Any, root: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the types that a schema allows; all of them where it does not say."""
+    if not isinstance(schema, dict):
+        return ANY
+    if isinstance(reference := schema.get("$ref"), str):
+        definitions = root.get("$defs") or root.get("definitions")
+        target = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
+        return ANY if reference in seen else types_of(target, root, seen | {reference})
+    for combined in ("anyOf", "oneOf", "allOf"):
+        if isinstance(options := schema.get(combined), list) and options:
+            return frozenset[str]().union(*(types_of(option, root, seen) for option in options))
+    given = schema.get("type")
+    if isinstance(given, str | list):
+        return frozenset([given] if isinstance(given, str) else map(str, given))
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    return frozenset[str]().union(*(TYPES.get(type(one), ANY) for one in values)) if isinstance(values, list) else ANY
+
+
+def fits(value: Any, schema: Any) -> bool:
+    """Return whether a value of JSON has the types, fields and choices that a schema asks for.
+
+    No more is compared: bounds and patterns are the graph's own check.
+    """
+    try:
+        return _fits(value, schema, schema)
+    except RecursionError:  # a model may nest without end
+        return False
+
+
+def _fits(value: Any, schema: Any, root: Mapping[str, Any]) -> bool:
+    if not isinstance(schema, dict):
+        return True
+    if isinstance(reference := schema.get("$ref"), str):
+        definitions = root.get("$defs") or root.get("definitions") or {}
+        return _fits(value, definitions.get(reference.rpartition("/")[2]), root)
+    kind = int if isinstance(value, float) and value.is_integer() else type(value)
+    if not TYPES[kind] & types_of(schema, root):
+        return False
+    options = schema.get("anyOf") or schema.get("oneOf")
+    if options and not any(_fits(value, option, root) for option in options):
+        return False
+    if value not in schema.get("enum", [schema.get("const", value)]):
+        return False
+    if isinstance(value, list):
+        return all(_fits(part, schema.get("items"), root) for part in value)
+    if not isinstance(value, dict):
+        return True
+    properties = schema.get("properties") or {}
+    missing = set(schema.get("required") or ()) - value.keys()
+    return not missing and all(_fits(part, properties.get(name), root) for name, part in value.items())

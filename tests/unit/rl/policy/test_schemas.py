@@ -1,0 +1,51 @@
+"""Replies that a server would not have let through, by their schema."""
+
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from agentflow.rl.policy.schemas import fits
+
+
+class Step(BaseModel):
+    kind: Literal["a", "b"]
+    parts: list["Step"] = []
+
+
+class Form(BaseModel):
+    number: int
+    share: float | None
+    steps: list[Step]
+    more: dict[str, Any] = {}
+
+
+GOOD: dict[str, Any] = {"number": 1, "share": None, "steps": [{"kind": "a", "parts": [{"kind": "b"}]}]}
+DEEP: Any = {"kind": "a"}
+for _ in range(2000):
+    DEEP = {"kind": "a", "parts": [DEEP]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, True),
+        ({"number": 2.0, "share": 1, "more": {"x": [None]}, "other": "y"}, True),
+        ({"number": "1"}, False),
+        ({"number": True}, False),
+        ({"number": 1.5}, False),
+        ({"share": "half"}, False),
+        ({"steps": {}}, False),
+        ({"steps": [[None]]}, False),
+        ({"steps": [{"kind": "c"}]}, False),
+        ({"steps": [{"kind": "a", "parts": [{}]}]}, False),
+        ({"steps": [DEEP]}, False),
+    ],
+)
+def test_a_value_fits_its_schema(changed: dict[str, Any], expected: bool) -> None:
+    assert fits({**GOOD, **changed}, Form.model_json_schema()) == expected
+
+
+def test_a_field_that_is_missing() -> None:
+    assert not fits({"number": 1}, Form.model_json_schema())
+    assert fits({"anything": 1}, {})
