@@ -8,7 +8,6 @@ of the rest.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from functools import partial
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -74,8 +73,8 @@ class Alarm(NamedTuple):
 
 
 Line = Mapping[str, Any]
-Rule = Callable[[Sequence[Line], Sequence[Line]], str | None]
-"""Returns the figures that show a cause, given the lines of the steps and of the validations."""
+Rule = Callable[[Sequence[Line], Sequence[Line], float], str | None]
+"""Returns the figures that show a cause, given the lines of the steps and of the validations, and `max_drift`."""
 
 
 def alarm(lines: Sequence[Line], max_drift: float = MAX_DRIFT) -> Alarm | None:
@@ -84,12 +83,10 @@ def alarm(lines: Sequence[Line], max_drift: float = MAX_DRIFT) -> Alarm | None:
     `max_drift` is MAX_DRIFT or MAX_EXACT_DRIFT, by the precision of the engines.
     """
     steps = [line for line in lines if line["split"] == "train"]
-    tests = [line for line in lines if line["split"] == "test"]
-    mismatch = partial(_mismatch, max_drift=max_drift)
-    rules: dict[Cause, Rule] = {Cause.LEFT_OUT: _left_out, Cause.MISMATCH: mismatch, **RULES}
-    for cause, rule in rules.items():
-        if evidence := rule(steps, tests):
-            return Alarm(cause, evidence, REMEDIES[cause])
+    tests = [line for line in lines if line["split"] == "test" and "lost" not in line]
+    for cause, (rule, remedy) in RULES.items():
+        if evidence := rule(steps, tests, max_drift):
+            return Alarm(cause, evidence, remedy)
     return None
 
 
@@ -116,7 +113,7 @@ def _mismatch(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) ->
     return None
 
 
-def _stale(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _stale(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     drift, begun = _lowest("drift", steps), _values("drift", steps[:1])
     stale_by_design = any(line.get("staleness") for line in steps[-RECENT_STEPS:])
     expected = MAX_DRIFT if stale_by_design else MAX_EXACT_DRIFT
@@ -125,7 +122,7 @@ def _stale(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     return None
 
 
-def _learning_rate(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _learning_rate(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     before = steps[:-1]  # the update of the last step shows in the rollouts of the next one
     now, change = (max(_values("logprob_change", some[-1:]), default=0.0) for some in (steps, before))
     if before and now > MAX_SURVIVED:  # the first one is as large as the learning rate, whatever the gradient
@@ -147,21 +144,21 @@ def _learns(steps: Sequence[Line]) -> bool:
     return bool(rewards) and rewards[-1] > rewards[0] + HACKING_MARGIN and rewards[-1] > best - MAX_REWARD_LOSS
 
 
-def _template(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _template(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     found = _values("fault_rate", steps)
     if found and len(found) == len(steps) and min(found) > MAX_FAULT_RATE:
         return f"{min(found):.0%} of the calls or more led to an error in every step"
     return None
 
 
-def _tool(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _tool(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     now, before = _lowest("fault_rate", steps), _first("fault_rate", steps)
     if before is not None and now > before + FAULT_RISE:
         return f"{now:.0%} of the calls lead to an error, where {before:.0%} did in the first steps"
     return None
 
 
-def _entropy(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _entropy(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     before, found = _first("entropy", steps), _values("entropy", steps[-RECENT_STEPS:])
     if not before or len(found) < RECENT_STEPS:
         return None
@@ -172,14 +169,14 @@ def _entropy(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     return None
 
 
-def _length(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _length(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     now, before = _lowest("reply_tokens", steps), _first("reply_tokens", steps)
     if before and now > MAX_LENGTH_RATIO * before:
         return f"a reply has {now:.0f} tokens, where it had {before:.0f} in the first steps"
     return None
 
 
-def _left_out(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _left_out(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     if (share := _lowest("left_out", steps)) <= MAX_LEFT_OUT:
         return None
     lost = {name.removeprefix("status/"): value for name, value in steps[-1].items() if name.startswith("status/")}
@@ -188,9 +185,9 @@ def _left_out(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     return f"{share:.0%} of the rollouts are left out ({named}){busy}; the reward is that of the others"
 
 
-def _hacking(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
+def _hacking(steps: Sequence[Line], tests: Sequence[Line], max_drift: float) -> str | None:
     now, before = _lowest("reward", steps), _first("reward", steps)
-    accuracy = _values("accuracy", [line for line in tests if "lost" not in line])
+    accuracy = _values("accuracy", tests)
     if before is None or len(accuracy) < RECENT_STEPS:
         return None
     if now > before + HACKING_MARGIN and accuracy[-1] < accuracy[0] - HACKING_MARGIN:
@@ -201,26 +198,16 @@ def _hacking(steps: Sequence[Line], tests: Sequence[Line]) -> str | None:
     return None
 
 
-RULES: Mapping[Cause, Rule] = {
-    Cause.STALE: _stale,
-    Cause.TEMPLATE: _template,
-    Cause.LEARNING_RATE: _learning_rate,
-    Cause.HACKING: _hacking,
-    Cause.TOOL: _tool,
-    Cause.ENTROPY: _entropy,
-    Cause.LENGTH: _length,
+READ = "read the replies in rollouts/, and "
+RULES: Mapping[Cause, tuple[Rule, str]] = {
+    Cause.LEFT_OUT: (_left_out, "read the errors in rollouts/, and mend what fails, or count it (flow.count_as_zero)"),
+    Cause.MISMATCH: (_mismatch, "check precision, kernels and chat template of the engine that samples"),
+    Cause.STALE: (_stale, "check that weights reach the engine that samples"),
+    Cause.TEMPLATE: (_template, f"{READ}check the chat template and the prompts"),
+    Cause.LEARNING_RATE: (_learning_rate, "lower lr"),
+    Cause.HACKING: (_hacking, f"{READ}correct the reward"),
+    Cause.TOOL: (_tool, "read the errors in rollouts/, and check the tools"),
+    Cause.ENTROPY: (_entropy, "raise kl, or lower lr"),
+    Cause.LENGTH: (_length, f"{READ}limit or penalise their length"),
 }
-"""Rules in the order in which they are asked, after those of LEFT_OUT and MISMATCH."""
-
-REMEDIES: Mapping[Cause, str] = {
-    Cause.MISMATCH: "check precision, kernels and chat template of the engine that samples",
-    Cause.STALE: "check that weights reach the engine that samples",
-    Cause.LEARNING_RATE: "lower lr",
-    Cause.TEMPLATE: "read the replies in rollouts/, and check the chat template and the prompts",
-    Cause.HACKING: "read the replies in rollouts/, and correct the reward",
-    Cause.LEFT_OUT: "read the errors in rollouts/, and mend what fails, or count it as 0 (flow.count_as_zero)",
-    Cause.TOOL: "read the errors in rollouts/, and check the tools",
-    Cause.ENTROPY: "raise kl, or lower lr",
-    Cause.LENGTH: "read the replies in rollouts/, and limit or penalise their length",
-}
-"""Remedies by cause, as imperatives."""
+"""The rule of each cause and the remedy, as an imperative, in the order in which they are asked."""

@@ -119,7 +119,7 @@ def test_what_went_wrong_in_a_training_stands_above_its_curves(browser: Any, tmp
     with viewing(out.parent) as url, seen(browser, url) as page:
         page.run("spoilt")
         page.shows(".alarm", "Validation after step 0")
-        page.shows(".alarm >> nth=1", "step 1: learning rate")
+        page.shows(".alarm >> nth=1", "step 2: learning rate")
         page.has(2, ".alarm")
         page.has(0, ".found:visible")
 

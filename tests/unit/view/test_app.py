@@ -11,6 +11,7 @@ import pytest
 from agentflow.graph.run.recorder import Message, RunCalls, Span
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
+from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
@@ -144,6 +145,15 @@ def test_groups_and_the_same_questions_before_and_after(client: Client) -> None:
     assert counts == {"gained": 2, "lost": 1, "wrong": 1, "right": 1}
     assert client.get("/api/pairs", before=seed, after=trained, benchmark="aime24")["number"] == 0
     assert client.get(f"/api/sources/{training}")["matrix"]["rows"][0]["shares"] == [0.0, 1.0]
+
+
+def test_a_lost_try_is_no_answer_in_the_table_of_questions(tmp_path: Path) -> None:
+    out, late = begin(tmp_path / "busy", 3), RolloutStatus.TIMED_OUT
+    tries = [("a", 1.0, RolloutStatus.OK), ("a", 0.0, late), ("b", 0.0, late), ("c", 0.0, RolloutStatus.POLICY_FAILED)]
+    write_validation(out, 0, [rollout(0, "test", task, reward, status=status) for task, reward, status in tries])
+    client = Client(tmp_path)
+    rows = client.get(f"/api/sources/{client.id('busy')}")["matrix"]["rows"]
+    assert [row["shares"] for row in rows] == [[1.0], [None], [0.0]]
 
 
 def test_the_tokens_of_a_group_stand_beside_its_traces(client: Client) -> None:

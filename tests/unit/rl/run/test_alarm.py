@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.run.alarm import MAX_EXACT_DRIFT, REMEDIES, Cause, alarm
+from agentflow.rl.run.alarm import MAX_EXACT_DRIFT, RULES, Cause, alarm
 from tests.cases import table
 
 WELL: dict[str, float] = {
@@ -64,7 +64,7 @@ MORE = table(__file__, "alarms.txt")
 )
 def test_causes_and_figures_that_show_none(cause: Cause | None, lines: list[dict[str, Any]]) -> None:
     raised = alarm(lines)
-    assert (raised and raised.cause, raised and raised.remedy) == (cause, cause and REMEDIES[cause])
+    assert (raised and raised.cause, raised and raised.remedy) == (cause, cause and RULES[cause][1])
 
 
 @pytest.mark.parametrize("lines", SHOWN.values(), ids=SHOWN)
