@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
-from agentflow.console.progress import ReplayView, TrainView
+from agentflow.console.progress import CountProgress, TrainView
 from agentflow.console.rollouts import print_held_out, print_preview
 from agentflow.console.terminal import console
 
@@ -250,7 +250,7 @@ def replay(
 
     try:
         again = Replay(run, step, split)
-        with ReplayView(console(), len(again.rollouts)) as view:
+        with CountProgress(console(), len(again.rollouts), "") as view:
             found = asyncio.run(again.run(view.add))
     except ReplayError as error:
         fail(str(error), MISUSED)

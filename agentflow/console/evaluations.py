@@ -305,7 +305,9 @@ def _change(one: "Record", other: "Record", *, quiet: bool) -> str:
 
 def print_benchmarks(out: Console, rows: Iterable[tuple[str, str, str, str, str]]) -> None:
     """Print benchmarks as a table: name, state, number of questions, licence, title."""
-    table = Table("name", "state", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", no_wrap=True, min_width=15)  # to be typed
+    table.add_column("state")
     table.add_column("questions", justify="right")
     for heading in ("licence", "data set"):
         table.add_column(heading, overflow="fold")

@@ -160,17 +160,6 @@ class TrainView(Bar):
             self._out.print(f"step {line['step']:>4}  {text}")
 
 
-class ReplayView(Bar):
-    """Progress of replayed rollouts."""
-
-    def __init__(self, out: Console, total: int) -> None:
-        super().__init__(out, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), says="", total=total)
-
-    def add(self) -> None:
-        """Count one replayed rollout."""
-        self._bar.update(self._task, advance=1)
-
-
 def train_text(line: "Line") -> str:
     """Format a training step's metrics in one line."""
     finished, left_out = line.get("reward_finished", line["reward"]), line.get("left_out")

@@ -8,6 +8,7 @@ start if they differ.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO, FileIO
 from pathlib import Path
 
 BLOCK = 4 << 20
@@ -90,43 +91,20 @@ class Tail:
 
     def _lines(self, block: bytes) -> Iterator[tuple[Place, bytes]]:
         offset = self._position
-        for line in block.splitlines(keepends=True) if b"\r" not in block else _split(block):
+        for line in BytesIO(block):  # unlike splitlines, at line feeds only
             if line.strip():
                 yield Place(self.path, offset, len(line)), line
             offset += len(line)
 
 
-def _split(block: bytes) -> Iterator[bytes]:
-    """Split at line feeds only, unlike `splitlines`."""
-    start = 0
-    while start < len(block):
-        end = block.find(b"\n", start) + 1 or len(block)
-        yield block[start:end]
-        start = end
-
-
-class _Opened:
-    """File descriptor that is closed at the end of a `with` block."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def __enter__(self) -> "_Opened":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
-
-
-def open_file(path: Path) -> _Opened:
+def open_file(path: Path) -> FileIO:
     """Open `path` for reading; a symbolic link, which may lead outside the folder, is refused. Raises OSError."""
-    return _Opened(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK))
+    return open(
+        path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    )
 
 
 def read_file(path: Path, most: int) -> bytes:
     """Read up to `most` bytes as `open_file` does. Raises OSError."""
-    with open_file(path) as file, open(file.fileno(), "rb", closefd=False) as content:
-        return content.read(most)
+    with open_file(path) as file:
+        return file.read(most)

@@ -1,63 +1,41 @@
-"""Search in the texts of traces. A file is read in blocks of lines, since opening it for each line takes longer."""
+"""Search in the texts of traces. Each file is opened once."""
 
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from agentflow.view.lines import BLOCK, Place, open_file
+from agentflow.view.lines import Place, open_file
 
 _FIELD = re.compile(rb'"\w+": ?')
 """A field's name in a line of JSON, which no search is for."""
 
 
 def containing(places: Sequence[Place], text: str) -> list[bool]:
-    """Return whether `text` occurs in the values of each line, in any case.
+    """Return whether `text` occurs in the values of each line, in any case; in none of a file that cannot be read.
 
     Lines are ASCII, with text escaped as in JSON.
     """
     wanted = json.dumps(text)[1:-1].lower().encode()
-    found = [False] * len(places)
-    for numbers in _blocks(places):
-        start, content = places[numbers[0]].offset, _read(places[numbers[0]], places[numbers[-1]])
-        for number in numbers:
-            begin = places[number].offset - start
-            found[number] = _occurs(wanted, content, begin, begin + places[number].length)
+    found, files = [False] * len(places), dict[Path, list[int]]()
+    for number, place in enumerate(places):
+        files.setdefault(place.path, []).append(number)
+    for path, numbers in files.items():
+        with suppress(OSError), open_file(path) as file:
+            for number in numbers:
+                content = os.pread(file.fileno(), places[number].length, places[number].offset)
+                found[number] = _occurs(wanted, content.lower())
     return found
 
 
-def _occurs(wanted: bytes, content: bytes, begin: int, end: int) -> bool:
-    at = content.find(wanted, begin, end)
+def _occurs(wanted: bytes, content: bytes) -> bool:
+    at = content.find(wanted)
     while at >= 0:
-        quote = content.rfind(b'"', begin, at + 1)
-        name = _FIELD.match(content, quote, end) if quote >= 0 else None
+        quote = content.rfind(b'"', 0, at + 1)
+        name = _FIELD.match(content, quote) if quote >= 0 else None
         if name is None or name.end() < at + len(wanted):
             return True
-        at = content.find(wanted, name.end(), end)
+        at = content.find(wanted, name.end())
     return False
-
-
-def _blocks(places: Sequence[Place]) -> Iterator[list[int]]:
-    """Yield the numbers of lines that stand within `BLOCK` bytes of a file, in order; or of one line that is longer."""
-    files: dict[Path, list[int]] = {}
-    for number, place in enumerate(places):
-        files.setdefault(place.path, []).append(number)
-    for numbers in files.values():
-        block: list[int] = []
-        for number in sorted(numbers, key=lambda number: places[number].offset):
-            place = places[number]
-            if block and place.offset + place.length - places[block[0]].offset > BLOCK:
-                yield block
-                block = []
-            block.append(number)
-        yield block
-
-
-def _read(first: Place, last: Place) -> bytes:
-    """Return the bytes from the first line to the last in lower case; none if the file cannot be read."""
-    try:
-        with open_file(first.path) as file:
-            return os.pread(file.fileno(), last.offset + last.length - first.offset, first.offset).lower()
-    except OSError:
-        return b""
