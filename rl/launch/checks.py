@@ -9,6 +9,7 @@ import copy
 import importlib
 import json
 import math
+import os
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -78,6 +79,7 @@ def check(config: DictConfig) -> Checked:
     if config.ray_address is None:
         check_room(engine.places(config), engine.ray_options(config)["num_cpus"])
     check_verl(config)
+    check_trackers(config)
     try:
         app = load_app(settings.app, **settings.options)
         graph = app.built()
@@ -165,6 +167,34 @@ def check_verl(config: DictConfig) -> None:
     except (AssertionError, ValueError, NotImplementedError, InstantiationException) as error:
         reason = str(error.__cause__ or error)  # hydra wraps what a configuration's class raises
         raise SettingsError(f"verl refuses these settings: {' '.join(reason.split())}") from error
+
+
+TRACKERS = ("wandb", "mlflow", "trackio", "swanlab", "clearml")
+"""Values of `trainer.logger` that need a package of that name."""
+
+
+def check_trackers(config: DictConfig) -> None:
+    """Raise SettingsError if there is no such logger, or if its package, or what identifies its user, is missing."""
+    from verl.utils.tracking import Tracking
+
+    chosen = config.trainer.logger
+    for name in [chosen] if isinstance(chosen, str) else chosen:
+        if name not in Tracking.supported_backend:
+            known = ", ".join(Tracking.supported_backend)
+            raise SettingsError(
+                f"trainer.logger={name}: there is none of that name; they are {known}", code="no_logger"
+            )
+        if name in TRACKERS and find_spec(name) is None:
+            raise SettingsError(
+                f"trainer.logger={name} needs a package; install it with: pip install {name}", code="not_installed"
+            )
+        netrc = Path("~/.netrc").expanduser()
+        known_user = "WANDB_API_KEY" in os.environ or (netrc.is_file() and "wandb" in netrc.read_text())
+        if name == "wandb" and not known_user and os.environ.get("WANDB_MODE") not in ("offline", "disabled"):
+            raise SettingsError(
+                "trainer.logger=wandb has no key; set WANDB_API_KEY, or WANDB_MODE=offline for files alone",
+                code="no_key",
+            )
 
 
 def check_masks(config: DictConfig) -> None:

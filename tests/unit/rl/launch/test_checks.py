@@ -57,6 +57,29 @@ def test_a_package_that_breaks_vllm_is_named(tmp_path: Path, monkeypatch: pytest
         checks.check_installed(compose_settings("atlas-cpu-vllm", []))
 
 
+@pytest.mark.parametrize(
+    ("logger", "variables", "code"),
+    [
+        ("[tensorboard,console]", {}, ""),
+        ("wandb", {"WANDB_API_KEY": "k"}, ""),
+        ("[tensorboard,wandb]", {"WANDB_MODE": "offline"}, ""),
+        ("[tensorboard,wandb]", {}, "no_key"),
+        ("[wamdb]", {}, "no_logger"),
+        ("[clearml]", {}, "not_installed"),
+    ],
+)
+def test_trackers(
+    logger: str, variables: dict[str, str], code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": str(tmp_path), **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(checks, "find_spec", lambda name: None if name == "clearml" else object())
+    with fails(SettingsError, code) if code else nullcontext():
+        checks.check_trackers(compose_settings("atlas-cpu", [f"trainer.logger={logger}"]))
+
+
 def test_too_few_places_are_refused_with_both_numbers() -> None:
     config = composed("qwen2.5-7b-lora", "ray_kwargs.ray_init.num_cpus=5")
     with fails(SettingsError, "too_few_cpus", engine.places(config), 5):

@@ -1,0 +1,46 @@
+"""`trainer.logger` by name: each tracker writes into the run's folder, without a network and without an account."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("verl", reason="the extra train is not installed")
+
+from agentflow.rl.launch.workers import environment
+from agentflow.rl.settings import compose_settings
+from tests.pages import ROOT
+
+PROGRAM = """
+from omegaconf import OmegaConf
+from verl.utils.tracking import Tracking
+from agentflow.rl.settings import compose_settings
+import sys
+name, out = sys.argv[1:]
+config = compose_settings("atlas-cpu", [f"trainer.logger=[tensorboard,{name}]", f"out={out}"])
+settings = OmegaConf.to_container(config, resolve=True)
+tracking = Tracking(config.trainer.project_name, config.trainer.experiment_name, config.trainer.logger, settings)
+assert name in tracking.logger
+tracking.log({"reward": 0.5}, 1)
+tracking.finish()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kept"), [("wandb", "wandb/offline-run-*"), ("mlflow", "mlflow.db"), ("trackio", "trackio/*.db")]
+)
+def test_a_tracker_keeps_its_files_in_the_run(name: str, kept: str, tmp_path: Path) -> None:
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    given = environment(compose_settings("atlas-cpu", [f"out={tmp_path}"]))
+    offline = {"WANDB_MODE": "offline", "https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+    known = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB", "MLFLOW", "TRACKIO"))}
+    variables = {**known, **given, **offline, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, name, tmp_path],
+        cwd=tmp_path, env=variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob(kept))
