@@ -119,12 +119,13 @@ def may_start(
     if (out / SETTINGS).exists():
         return
     served = f"@http://{ROLLOUT_HOST}/" in json.dumps(settings.options)
-    if settings.rehearsal and served:
-        on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
-    elif settings.rehearsal:
-        _rehearse(config, checked, on_remark)
-    if settings.preview and config.trainer.device == "cpu" and checked.start.is_dir():
-        on_preview(_preview(config, checked, on_remark))
+    with asyncio.Runner() as loop:  # one for both: the app's clients keep connections, which are of a loop
+        if settings.rehearsal and served:
+            on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
+        elif settings.rehearsal:
+            _rehearse(config, checked, loop, on_remark)
+        if settings.preview and config.trainer.device == "cpu" and checked.start.is_dir():
+            on_preview(_preview(checked, loop, on_remark))
 
 
 def check_engine(config: DictConfig) -> None:
@@ -337,26 +338,28 @@ def _same_run(out: Path, settings: TrainingSettings) -> None:
         )
 
 
-def _rehearse(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> None:
+def _rehearse(config: DictConfig, checked: Checked, loop: asyncio.Runner, on_remark: Callable[[str], None]) -> None:
     app, known = checked.app, _format(config, checked)
     tasks = app.tasks("train", 1)
     if not tasks:
         raise SettingsError(f"the app {app.name} has no train tasks")
     try:
-        remark = asyncio.run(rehearse(app, checked.graph, tasks[0], known))
+        remark = loop.run(rehearse(app, checked.graph, tasks[0], known))
     except AppError as error:
         raise SettingsError(f"{error} (rehearsal=false starts without a rehearsal)") from error
     if remark:
         on_remark(remark)
 
 
-def _preview(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> Preview:
+def _preview(checked: Checked, loop: asyncio.Runner, on_remark: Callable[[str], None]) -> Preview:
     """Play a few tasks with the model that is trained. Raises SettingsError if none of them can be trained on."""
     settings, app = checked.settings, checked.app
     tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
     try:
         policy = LocalPolicy(str(checked.start), settings)
-        preview = asyncio.run(play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds))
+        zero = settings.flow.count_as_zero
+        playing = play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds, count_as_zero=zero)
+        preview = loop.run(playing)
     except AppError as error:
         raise SettingsError(str(error)) from error
     found = "; ".join(obstacles(preview, app.nodes))

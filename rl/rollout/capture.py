@@ -213,7 +213,11 @@ def _port(process: int) -> int:
     import uvicorn
 
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
+    # A client that a module keeps may be asked in another event loop, where a connection of the first is dead.
+    closing: Any = {"headers": [("connection", "close")]}
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", **closing)
+    )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="policy endpoint", daemon=True)
     Context().run(thread.start)  # in the context of no rollout
     port: int = listening.getsockname()[1]

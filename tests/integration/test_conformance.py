@@ -27,11 +27,7 @@ from tests.conformance import ROLLOUTS, SHAPES, WORDS, Shape, weak
 from tests.pages import ROOT
 from tests.waiting import LAST_RESORT
 
-pytestmark = [
-    needs_templates,
-    pytest.mark.filterwarnings("ignore"),  # of packages
-    pytest.mark.asyncio(loop_scope="module"),  # that of the clients which modules keep
-]
+pytestmark = [needs_templates, pytest.mark.filterwarnings("ignore")]  # of packages
 pytest.importorskip("transformers")
 
 
