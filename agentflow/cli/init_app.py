@@ -40,6 +40,8 @@ def init(
         found = facts(made) if isinstance(made, Runnable) else asyncio.run(made_once(made))
         written = write(found, Path.cwd())
     except (AppError, OSError) as error:
+        if getattr(error, "code", "") == "unknown_options":
+            fail(f"{name} has its own tasks and reward; see what it would learn with: agentflow try {name}", MISUSED)
         fail(str(error), MISUSED)
     takes = "messages" if found.inputs == {} else ", ".join(found.inputs or ()) or "what play() in reward.py gives it"
     lines = {
