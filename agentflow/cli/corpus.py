@@ -11,14 +11,9 @@ from agentflow.console.progress import BuildView
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import clean
 
-app = typer.Typer(cls=CommandGroup)
-
-
-@app.callback(invoke_without_command=True)
-def corpora(ctx: typer.Context) -> None:
-    """Build a local encyclopedia for wikipedia_search, and query it."""
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+app = typer.Typer(
+    cls=CommandGroup, invoke_without_command=True, help="Build a local encyclopedia for wikipedia_search, and query it."
+)
 
 
 @app.command(epilog="Example: agentflow corpus build wikipedia.jsonl.gz --out wikipedia.sqlite")

@@ -10,14 +10,11 @@ from agentflow.console.evaluations import print_benchmarks
 from agentflow.console.terminal import console
 from agentflow.tools.untrusted_text import bounded_line
 
-app = typer.Typer(cls=CommandGroup)
-
-
-@app.callback(invoke_without_command=True)
-def data_sets(ctx: typer.Context) -> None:
-    """Download the benchmarks, check files of questions, and make training data of traces."""
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+app = typer.Typer(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    help="Download the benchmarks, check files of questions, and make training data of traces.",
+)
 
 
 @app.command("check", epilog="Example: agentflow data check quiz.jsonl")

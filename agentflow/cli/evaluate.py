@@ -6,7 +6,6 @@ commands, such as `agentflow eval judge`, are in files of their own, which `agen
 
 import asyncio
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
     from agentflow.evals.passport.audit import Flag
     from agentflow.evals.record import Record
-    from agentflow.graph.run.cost import Budget, Price
+    from agentflow.graph.run.cost import Budget
 
 RUN = "run"
 CALL = "agentflow.call"
@@ -203,7 +202,8 @@ def evaluate(
         data = results_data(run.results)
         print_json({name: data[name] | {"reliability": reports.get(name)} for name in data} if reliability else data)
     else:
-        _show(run.results, request.budget.prices, run.gated)
+        figures = {name: (run.results.summary(name), run.results.interval(name)) for name in run.results.records}
+        print_summaries(console(), figures, request.budget.prices, gated=run.gated)
         for name, report in reports.items():
             typer.echo(f"\nconfidence of the answers to {name}\n")
             print_reliability(console(), report)
@@ -212,7 +212,7 @@ def evaluate(
         say(kept if running.out else "the tries are not kept; --out FOLDER keeps them")
     if (waited := PACE.waited) >= 1:
         say(f"note: the model's server was waited for {waited:,.0f} s, as its rate limit asked")
-    _check_failures(run.results)
+    _check_failures([record for records in run.results.records.values() for record in records])
     _show_flags(run.flags, running.out)
 
 
@@ -279,19 +279,8 @@ def _run(run: "EvaluationRun", running: RunningOptions) -> None:
             fail(f"the traces could not be written ({error.strerror}); make room and repeat the command", FAILED)
 
 
-def _show(results: "Results", prices: "Mapping[str, Price]", gated: set[str]) -> None:
-    """Print the metrics of each benchmark."""
-    print_summaries(
-        console(),
-        {name: (results.summary(name), results.interval(name)) for name in results.records},
-        prices,
-        gated=gated,
-    )
-
-
-def _check_failures(results: "Results") -> None:
+def _check_failures(everything: "list[Record]") -> None:
     """Print a note on failed runs. Ends the command if every run failed."""
-    everything = [record for records in results.records.values() for record in records]
     if any(record.failed or record.judge_failed for record in everything):
         say("hint: some runs failed; the same command with --out and --retry repeats them")
     if all(record.failed for record in everything):

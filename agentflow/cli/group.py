@@ -49,9 +49,12 @@ class CommandGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an interrupt is reported in one line."""
+        """Run the command, or show what a group has; an interrupt is reported in one line."""
         try:
-            return super().invoke(ctx)
+            found = super().invoke(ctx)
+            if self.callback is None and ctx.invoked_subcommand is None:
+                typer.echo(ctx.get_help())
+            return found
         except KeyboardInterrupt:
             say("interrupted")
             raise typer.Exit(INTERRUPTED) from None

@@ -38,10 +38,7 @@ def report(
     try:
         out.write_text(report.html, encoding="utf-8")
     except OSError as error:
-        fail(
-            f"the report could not be written to {error.filename or out} ({error.strerror}); choose another path",
-            FAILED,
-        )
+        fail(f"{error.filename or out} could not be written ({error.strerror}); choose another --out", FAILED)
     size = len(report.html) / 1e6
     typer.echo(f"{out}: {report.traces:,} traces of {len(runs)} evaluations, {size:.1f} MB")
     if report.gated:
@@ -139,13 +136,7 @@ _NO_SETTINGS = {"context", "benchmarks", "epochs", "checkpoints", "prices", "pro
 
 def _other_settings(a: "Run", b: "Run") -> list[str]:
     """Return the names of settings that differ, without the planner and the questions; "the program" if it differs."""
-    ours, theirs = (
-        {
-            **run.settings.model_dump(exclude=_NO_SETTINGS),
-            **_limits(run),
-        }
-        for run in (a, b)
-    )
+    ours, theirs = ({**run.settings.model_dump(exclude=_NO_SETTINGS), **_limits(run)} for run in (a, b))
     programs = [run.settings.provenance[-1] for run in (a, b) if run.settings.provenance]
     other = len(programs) == 2 and programs[0].differences(programs[1])
     return [name for name in ours if ours[name] != theirs[name]] + (["the program"] if other else [])

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 _Found = TypeVar("_Found")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-app = typer.Typer(cls=CommandGroup)
+app = typer.Typer(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    help="List, show and prune the runs saved by solve --thread and chat --thread.",
+)
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,6 @@ def run_with_checkpoints(work: Coroutine[Any, Any, _Found], run: RunLocation = U
         if run.thread:
             say(f"the run is saved; resume it with agentflow solve --thread {run.thread}")
         raise
-
-
-@app.callback(invoke_without_command=True)
-def saved_threads(ctx: typer.Context) -> None:
-    """List, show and prune the runs saved by solve --thread and chat --thread."""
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
 
 
 @app.command("list", epilog="Example: agentflow threads list")

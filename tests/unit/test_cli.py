@@ -87,7 +87,7 @@ def test_a_call(call: str, replies: dict[str, object], code: int, out: str, err:
 @pytest.mark.parametrize(
     ("attribute", "value", "call", "named"),
     [
-        ("agentflow.tools.catalogue.READERS", ("no_such_reader",), "solve q --tools web_search", "-langgraph[web]"),
+        ("agentflow.tools.catalogue.READERS", ("no_such_reader",), "solve q --tools web_search", "[web]"),
         ("agentflow.checks.doctor.TRAINING", ("no_such_package",), "train", "needs no_such_package; install it with"),
         ("agentflow.checks.doctor.find_spec", lambda name: None, "train", "[train]"),
     ],
