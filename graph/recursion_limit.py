@@ -3,13 +3,16 @@
 LangChain fills in a limit of 25 wherever a caller gives none, and a graph cannot distinguish that from a caller's
 choice. So a question of eight turns would fail in `chain.invoke` and in `graph.batch`, and succeed in `graph.invoke`.
 As in LangChain's merging of configurations, 25 counts here as not given.
+
+A setting in a run's `config["configurable"]` would be ignored, since settings are the run's context: it is refused.
+Inside another chain or graph, these names may be that one's own.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import DEFAULT_RECURSION_LIMIT
+from langchain_core.runnables.config import DEFAULT_RECURSION_LIMIT, var_child_runnable_config
 from langgraph.graph.state import CompiledStateGraph
 
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
@@ -31,11 +34,13 @@ class OwnRecursionLimit(CompiledStateGraph[_State, _Context, _Input, _Output]): 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         """Stream as LangGraph does; `invoke` and `batch` call this."""
         redact_langchain_tracing()
+        self._refuse_settings(config, options)
         return super().stream(input, self._limited(config), **options)
 
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:
         """Stream as LangGraph does; `ainvoke` and `abatch` call this."""
         redact_langchain_tracing()
+        self._refuse_settings(config, options)
         return super().astream(input, self._limited(config), **options)
 
     def _limited(self, config: RunnableConfig | None) -> RunnableConfig | None:
@@ -43,3 +48,12 @@ class OwnRecursionLimit(CompiledStateGraph[_State, _Context, _Input, _Output]): 
         if own and config and config.get("recursion_limit") == DEFAULT_RECURSION_LIMIT:
             return {**config, "recursion_limit": own}
         return config
+
+    def _refuse_settings(self, config: RunnableConfig | None, options: Mapping[str, Any]) -> None:
+        if options.get("context") is not None or var_child_runnable_config.get() is not None:
+            return
+        given = {**(self.config or {}).get("configurable", {}), **(config or {}).get("configurable", {})}
+        if named := sorted(given.keys() & getattr(self.context_schema, "model_fields", {}).keys()):
+            raise ValueError(
+                f"config['configurable'] takes no {', '.join(named)}; pass context=Context({named[0]}=...)"
+            )

@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any, TypedDict
 
 import pytest
+from langchain_core._api import LangChainBetaWarning
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
@@ -80,6 +82,40 @@ async def test_a_runs_own_context_replaces_the_graphs_whole(scripted: Script) ->
     found = await graph.ainvoke(question(), context=Context(model=script.spec, max_turns=3))
     assert len(found["memory"]) == 3
     assert "python_coder" in script.asked("planner")[-1][0].text
+
+
+@pytest.mark.parametrize("name", ["model", "tools", "max_turns"])
+async def test_a_setting_in_configurable_is_refused_where_it_would_be_ignored(name: str, scripted: Script) -> None:
+    script = scripted()
+    config: Any = {"configurable": {"thread_id": "1", name: "x"}}
+    graph = build_graph([echo], context=Context(model=script.spec))
+    for call in (
+        partial(graph.invoke, config=config),
+        partial(graph.stream, config=config),
+        graph.with_config(config).invoke,
+    ):
+        with pytest.raises(ValueError, match=rf"takes no {name}; pass context=Context\({name}="):
+            list(call(question()))
+    with pytest.raises(ValueError, match=name):
+        await graph.ainvoke(question(), config)
+    assert not script.calls
+    # A name of another program's own, and one beside the settings, as LangGraph's server sends it.
+    chain = RunnableLambda(lambda text: question(text)) | graph
+    assert chain.invoke("?", config)["answer"] == "hello"
+    assert (await parent(graph).ainvoke({"messages": []}, config))["messages"][-1].text == "hello"
+    assert (await graph.ainvoke(question(), config, context=Context(model=script.spec)))["answer"] == "hello"
+
+
+async def test_durability_and_the_third_version_of_streams_pass_through(scripted: Script) -> None:
+    saver = InMemorySaver()
+    graph = build_graph([echo], context=Context(model=scripted().spec), checkpointer=saver)
+    await graph.ainvoke(question(), THREAD, durability="exit")
+    assert len([*saver.list(THREAD)]) == 1
+    second: Any = {"configurable": {"thread_id": "2"}}
+    with pytest.warns(LangChainBetaWarning):
+        found = [event async for event in await graph.astream_events(question(), second, version="v3")]
+    assert {"values", "updates"} & {event["method"] for event in found}
+    assert len([*saver.list(second)]) > 1
 
 
 # LangChain's limit
