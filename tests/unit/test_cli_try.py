@@ -11,6 +11,7 @@ pytest.importorskip("verl")
 
 from agentflow.cli import app
 from agentflow.cli.group import FAILED, MISUSED
+from tests.fake_openai import FakeOpenAI
 
 AGENT = (Path(__file__).parent / "cases/try.py.txt").read_text()
 TOOL = '{"type": "function", "function": {"name": "add", "description": "", "parameters": {}}}'
@@ -58,6 +59,18 @@ def test_nothing_can_be_learnt(folder: Path, request: pytest.FixtureRequest, rew
     done = CliRunner().invoke(app, words)
     assert done.exit_code == FAILED
     assert why in done.stderr
+
+
+def test_a_servers_model_plays_an_agent_with_tools(folder: Path) -> None:
+    """Tokens are counted by a template with tools where the preset's has none."""
+    agent = write(folder, "served_agent", tools=True)
+    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "served_agent:score", "--limit", "2"]
+    with FakeOpenAI(lambda body: "2") as server:
+        done = CliRunner().invoke(app, [*words, "--model", f"openai-compatible:any@{server.base_url}"])
+    assert done.exit_code == 0, done.output
+    assert [len(body["tools"]) for body in server.bodies] == [1, 1]
+    assert any(line.split()[:3] == ["answer", "yes", "2"] for line in done.stdout.splitlines())
+    assert "start=FOLDER" in done.stderr
 
 
 def test_a_model_whose_template_has_no_tools_says_so(folder: Path) -> None:
