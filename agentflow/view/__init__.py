@@ -9,7 +9,6 @@
     search       text in traces
     query        filters, order and pages of a list
     groups       the trajectories of one question, with their advantages
-    tokens       the tokens of a group, with their training data
     pairs        the same questions in two sources
     detail       one trace in full, with the planner's conversation
     about        the figures above a list: curves of a training, comparison of evaluations
