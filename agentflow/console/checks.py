@@ -65,10 +65,10 @@ def print_template(out: Console, found: "Certificate") -> None:
         else:
             costs = f"3 turns are {packed.rows} rows, {packed.ratio:.1f} times the tokens of one"
             checks.append((name, "no", f"{costs}: {packed.breaks}"))
-    if found.thinking.rows > 1 and found.as_tools:
+    if found.as_tools and found.as_tools.rows < found.thinking.rows:
         saved = found.thinking.tokens / found.as_tools.tokens
-        rows = f"with options.result_role=tool, 3 turns are {counted(found.as_tools.rows, 'row')}"
-        checks.append(("results as tools", "-", f"{rows}, and the tokens {saved:.1f} times fewer"))
+        rows = f"replies that think are {counted(found.as_tools.rows, 'row')} with options.result_role=tool"
+        checks.append(("results as tools", "-", f"{rows}, with {saved:.1f} times fewer tokens"))
     checks += [(name, "ok" if calls.works else "no", _calls(calls)) for name, calls in found.calls.items()]
     end = f"is {'the token' if found.ends_itself else 'another token than the one'} that the tokenizer calls the end"
     checks.append(("end of a reply", "ok" if found.ends_itself else "no", end))
