@@ -117,7 +117,7 @@ def train(
             names = type(check(composed).settings).model_fields
             if estimate:
                 found = estimated(composed)
-                typer.echo("\n".join([*found.lines, *beside_machine(composed, found)]))
+                typer.echo("\n".join([*found.lines, *(f"({line})" for line in beside_machine(composed, found))]))
                 return
             own = [*names, *(word.partition("=")[0].lstrip("+~") for word in chosen)]
             typer.echo(OmegaConf.to_yaml(composed if whole else _only(composed, own), resolve=not whole).rstrip())
