@@ -206,6 +206,7 @@ SHAPES: dict[str, Shape] = {
 
 def reward(task: Task, state: Any) -> float:
     """Differs between tasks. Raises AssertionError if the state is not the task's."""
-    said = {word for word in WORDS if word in repr(state)}
+    shown = repr(state)
+    said = {word for word in WORDS if word in shown}
     assert said <= {task.gold}, f"the state of {task.gold} has {said}"
     return WORDS.index(task.gold) % 2

@@ -180,7 +180,7 @@ REPLY = "Yes."
 SECONDS = 120.0
 """Time limit of the rehearsal; the rollouts of the training have their own limit."""
 
-CALLS = 30
+CALLS = 100
 """Most calls of the rehearsal: an agent that wants a certain reply asks for it without end."""
 
 
