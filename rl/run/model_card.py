@@ -7,6 +7,7 @@ from typing import Any
 from agentflow.evals.hub import TROUBLE
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.tools.coded_error import CodedError
+from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import bounded_line
 from agentflow.version import __version__
 
@@ -36,18 +37,19 @@ def write_card(folder: Path, name: str, run: Path, step: int) -> None:
         tags=["agentflow", "reinforcement-learning"],
     )
     base = f"`{Path(start).name if local else start}`" if start else "a model that the run does not name"
-    flow = settings.get("flow", {})
-    method = flow.get("algorithm", {}).get("name", "flow-grpo")
+    method = settings.get("flow", {}).get("algorithm", {}).get("name", "flow-grpo")
+    shown = {key: value for key, value in settings.items() if key not in OF_THE_MACHINE and value not in (None, "", {})}
     parts = [
         f"---\n{data.to_yaml()}\n---\n\n# {name}",
         f"Step {step} of a training in the flow by AgentFlow {__version__}, from {base}.",
         f"## Method\n\n{method} ({PAPER}): the reward of a run is credited to each call of the policy in it.",
         f"## Data\n\n{_data(settings)}",
         f"## Figures\n\n{_figures(run, step)}",
-        f"## Settings\n\n```json\n{json.dumps(_shown(settings), indent=1, ensure_ascii=False)}\n```",
+        f"## Settings\n\n```json\n{json.dumps(shown, indent=1, ensure_ascii=False)}\n```",
         f"## Licence\n\n{f'{licence}, as the base model.' if licence else 'That of the base model; look it up there.'}",
     ]
-    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    card = redacted("\n\n".join(parts)).replace(str(Path.cwd()), ".").replace(str(Path.home()), "~")
+    (folder / "README.md").write_text(card + "\n", encoding="utf-8")
 
 
 def _licence(start: str) -> str:
@@ -69,12 +71,12 @@ def _licence(start: str) -> str:
 
 
 def _data(settings: dict[str, Any]) -> str:
-    if not settings:
-        return "The run has no settings."
-    options = settings.get("options") or {}
-    of = f", with `{json.dumps(options, ensure_ascii=False)}`" if options else ""
-    numbers = f"{settings.get('train_tasks')} tasks to train on and {settings.get('test_tasks')} held out"
-    return f"The tasks of `{settings.get('app')}`{of}: {numbers}; {settings.get('rollouts')} rollouts of each."
+    options = settings.get("options")
+    return (
+        f"The tasks of `{settings.get('app')}`{f', with `{json.dumps(options)}`' if options else ''}: "
+        f"{settings.get('train_tasks')} tasks to train on and {settings.get('test_tasks')} held out; "
+        f"{settings.get('rollouts')} rollouts of each."
+    )
 
 
 def _figures(run: Path, step: int) -> str:
@@ -87,10 +89,6 @@ def _figures(run: Path, step: int) -> str:
         f"| step {step} | {found.after:.3f} |\n| difference (95 % interval) | {change:+.3f} "
         f"({found.low:+.3f} to {found.high:+.3f}) |\n\nIt is one run, and the same tasks before and after."
     )
-
-
-def _shown(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key not in OF_THE_MACHINE and value not in (None, "", {})}
 
 
 def push(folder: Path, repository: str) -> str:
