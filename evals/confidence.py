@@ -48,11 +48,12 @@ def fit(records: Sequence[Record], settings: EvaluationSettings) -> Calibration:
         )
     ours, held = _halves(scored)
     names = list(signals_of(scored[0]))
-    weights, bias = _logistic(_matrix(ours, names), np.array([record.correct for record in ours], float))
+    inputs = np.array([[*signals_of(record).values()] for record in ours])
+    weights, bias = _logistic(inputs, np.array([record.correct for record in ours], float))
     vocabulary = set().union(*(common_words(record.task.question) for record in ours))
     shares = [len(own & vocabulary) / len(own) for one in held if (own := common_words(one.task.question))]
     context = settings.context
-    unfinished = Calibration(
+    fitted = Calibration(
         benchmarks=sorted({record.benchmark for record in scored}),
         models={module: context.model_name_of(module) for module in MODULES},
         checkpoints=dict(settings.checkpoints),
@@ -65,10 +66,10 @@ def fit(records: Sequence[Record], settings: EvaluationSettings) -> Calibration:
         thresholds=[],
         held_out=[],
     )
-    confidences = [unfinished.probability(signals_of(record)) for record in ours]
+    confidences = [fitted.probability(signals_of(record)) for record in ours]
     levels = np.quantile(confidences, np.linspace(0.7, 0, 15), method="lower")
-    tested = [HeldOut(unfinished.probability(signals_of(record)), record.correct) for record in held]
-    return unfinished.model_copy(
+    tested = [HeldOut(fitted.probability(signals_of(record)), record.correct) for record in held]
+    return fitted.model_copy(
         update={"thresholds": sorted({float(level) for level in levels}, reverse=True), "held_out": tested}
     )
 
@@ -84,10 +85,6 @@ def _halves(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     order = sorted({record.task.id for record in records}, key=lambda name: sha256(name.encode()).digest())
     first = {*order[: len(order) // 2]}
     return [one for one in records if one.task.id in first], [one for one in records if one.task.id not in first]
-
-
-def _matrix(records: Sequence[Record], names: Sequence[str]) -> Floats:
-    return np.array([[signals_of(record)[name] for name in names] for record in records])
 
 
 def _logistic(signals: Floats, right: Floats) -> tuple[Floats, float]:
@@ -108,24 +105,21 @@ def _logistic(signals: Floats, right: Floats) -> tuple[Floats, float]:
 
 @dataclass(frozen=True)
 class Bin:
-    """Answers of similar confidence."""
+    """Answers of similar confidence: their number, mean confidence, and share of right ones."""
 
     number: int
     confidence: float
-    """Mean of their confidences."""
     right: float
-    """Share of right ones."""
 
 
 @dataclass(frozen=True)
 class Covered:
-    """The most confident answers, of which a share is given."""
+    """The most confident answers: their share, lowest confidence, accuracy, and all runs' tokens per right one."""
 
     coverage: float
     threshold: float
     accuracy: float
     tokens: float | None
-    """Tokens of all runs, those not answered included, per right answer; None if unknown."""
 
 
 @dataclass(frozen=True)

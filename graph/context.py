@@ -246,15 +246,8 @@ class Context(BaseModel):
     def _checked(self) -> Self:
         if other := [name for name in MODULES if name != "verifier" and is_decision_model(self.model_of(name))]:
             raise ValueError(f"a decision model can be the verifier alone, and not the {other[0]}")
-        self.check_calibration()
+        _ = self.needed_confidence  # raises where none will do
         return self
-
-    def check_calibration(self) -> None:
-        """Raise ValueError if `calibration` cannot be used, or does not promise `abstain`."""
-        if self.abstain is not None:
-            _ = self.needed_confidence
-        elif self.calibration not in (AUTO, OFF):
-            self.calibrated()
 
     def calibrated(self) -> Calibration | None:
         """Return the calibration of these settings; None if there is none.
@@ -277,9 +270,10 @@ class Context(BaseModel):
     @property
     def needed_confidence(self) -> float:
         """Return the confidence from which a run answers, 0 if it always does. Raises ValueError if none will do."""
+        found = self.calibrated() if self.abstain or self.calibration not in (AUTO, OFF) else None
         if self.abstain is None:
             return 0.0
-        if (found := self.calibrated()) is None:
+        if found is None:
             raise ValueError(
                 "abstain needs a calibration for these models and tools; fit one on a run with agentflow calibrate, "
                 "and name it in calibration"

@@ -8,7 +8,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.cli.options import AsJson
 from agentflow.cli.report import read_folders
-from agentflow.console.confidence import print_calibrated, reliability_data
+from agentflow.console.confidence import print_calibrated
 from agentflow.console.terminal import console, print_json
 
 app = typer.Typer()
@@ -37,6 +37,6 @@ def calibrate(
         fail(f"{path} could not be written ({error.strerror}); choose another --out", FAILED)
     measured = reliability(calibration.held_out)
     if as_json:
-        print_json({"calibration": str(path), "held_out": reliability_data(measured)})
+        print_json({"calibration": str(path), "held_out": measured})
     else:
         print_calibrated(console(), path, calibration, measured)

@@ -1,6 +1,5 @@
 """Tables of the confidence of answers: how it agrees with their scores, and what it promises."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,11 +39,6 @@ def print_calibrated(out: Console, path: Path, calibration: "Calibration", found
         what = "not promised" if threshold is None else f"answers from confidence {threshold:.2f}"
         out.print(Text(f"{f'--abstain {precision:g}':<18}{what}"))
     out.print(Text(f"\n{path}: use it with agentflow solve --calibration {path}"))
-
-
-def reliability_data(found: "Reliability") -> dict[str, object]:
-    """Return the reliability as JSON data."""
-    return asdict(found)
 
 
 def _table(first: str, *others: str) -> Table:
