@@ -59,7 +59,8 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
 
         Args:
             model: The verifier's model, as in `Context`: a spec, or a LangChain chat model.
-            context: Further settings, such as `sampling`, `prompts` and `models` of single modules.
+            context: Further settings, such as `sampling`, `prompts` and `models` of single modules. The verifier sees
+                the last `max_turns` calls, with results of `memory_tokens` in all.
             max_checks: How often one question's answer may be sent back.
 
         Raises:
@@ -101,7 +102,8 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
 
     async def _check(self, question: str, turns: list[Turn]) -> Verdict:
         *before, answer = turns
-        told = [verifier.describe_turn(turn.turn, turn.plan, turn.action, call=True) for turn in before]
+        fitting = before[-self.context.max_turns :]  # of which each has its share of the memory's tokens
+        told = [verifier.describe_turn(turn.turn, turn.plan, turn.action, call=True) for turn in fitting]
         said = "\n\n".join([f"Question: {question}", *told, f"Answer: {answer.action.result.output}"])
         conversation = [SystemMessage(self.context.prompts.get("verifier", ANSWER)), HumanMessage(said)]
         return verifier.parse(without_loop(await ask(self.context, "verifier", conversation, verifier.FORM)))

@@ -70,6 +70,17 @@ def test_it_sends_back_twice_at_most_and_never_without_a_reason(verdict: str, ca
         assert found["verdict"]["signal"] == ("stop" if verdict == STOP else "continue")
 
 
+def test_the_verifier_of_a_long_run_sees_its_last_calls(scripted: Script) -> None:
+    script = scripted(tools=STOP)
+    calls = [
+        AIMessage("", tool_calls=[{"name": "echo", "args": {"text": f"word {n}"}, "id": f"{n}"}]) for n in range(4)
+    ]
+    checks = VerifierMiddleware(context=Context(model=script.spec, max_turns=2))
+    create_agent(Model(replies=[*calls, AIMessage("hello")]), [echo], middleware=[checks]).invoke(question())
+    [conversation] = script.asked("tools")
+    assert [f"Result: word {n}" in conversation[-1].text for n in range(4)] == [False, False, True, True]
+
+
 class Word(BaseModel):
     """The word."""
 
