@@ -37,7 +37,9 @@ COMMAND = [sys.executable, "-m", "agentflow", "mcp"]
 ATLAS = "Use 5, 8, 8 and 10 once each with + - * / to make 24."
 
 
-def makes_24(answer: str) -> bool:
+def makes_24(said: str) -> bool:
+    answer, _, sure = said.partition("\n")
+    assert sure.startswith("(Confidence 0.")
     numbers = sorted(map(int, re.findall(r"\d+", answer)))
     return numbers == [5, 8, 8, 10] and not re.search(r"[^\d+*/() -]", answer) and abs(eval(answer) - 24) < 1e-9
 
