@@ -156,22 +156,12 @@ def _filled_in(kind: Any) -> Any:
 
 def _needed(schema: Any) -> dict[str, Any]:
     """Return the fields of a context's schema that have no default, filled in."""
-    if schema is None:
+    if schema is None or issubclass(schema, dict):
         return {}
-    hints = get_type_hints(schema)
-    try:
-        schema()
-    except (TypeError, ValueError):
-        return {name: _filled_in(kind) for name, kind in hints.items() if not _has_default(schema, name)}
-    return {}
-
-
-def _has_default(schema: Any, name: str) -> bool:
-    pydantic = getattr(schema, "model_fields", {}).get(name)
-    if pydantic is not None:
-        return not pydantic.is_required()
-    known = getattr(schema, "__dataclass_fields__", {}).get(name)
-    return hasattr(schema, name) or (known is not None and callable(known.default_factory))
+    hints, taken = get_type_hints(schema), inspect.signature(schema).parameters.values()
+    return {
+        one.name: _filled_in(hints.get(one.name)) for one in taken if one.default is one.empty and one.name in hints
+    }
 
 
 def _parts(graph: Any) -> Iterator[tuple[str, bool, bool]]:

@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
+from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
 from agentflow.cli import app
@@ -27,6 +28,11 @@ class Settings:
     user: str
     limit: int
     model: str = "m"
+
+
+class Validated(BaseModel):
+    user: str
+    tags: list[str] = Field(default_factory=list)
 
 
 class Wanted(TypedDict):
@@ -72,6 +78,10 @@ asks = HumanInTheLoopMiddleware(interrupt_on={"book": True})
             GraphFacts({}, result="messages", tools=("book",), context={"user": "...", "limit": 1}),
         ),
         (
+            agent(context_schema=Validated),
+            GraphFacts({}, result="messages", tools=("book",), context={"user": "..."}),
+        ),
+        (
             agent(middleware=[asks]),
             GraphFacts({}, result="messages", tools=("book",), interrupts=("HumanInTheLoopMiddleware.after_model",)),
         ),
@@ -91,7 +101,7 @@ asks = HumanInTheLoopMiddleware(interrupt_on={"book": True})
         (exported.entered, GraphFacts({})),
         (texted, GraphFacts(None)),
     ],
-    ids=["agent", "context", "approval", "fields", "interrupts", "before", "piped", "entrypoint", "text"],
+    ids=["agent", "context", "validated", "approval", "fields", "interrupts", "before", "piped", "entrypoint", "text"],
 )
 def test_what_is_seen_of_a_graph(graph: Any, expected: GraphFacts) -> None:
     assert facts(graph) == expected
