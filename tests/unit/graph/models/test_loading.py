@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading, providers
@@ -181,3 +181,15 @@ def test_an_error_crosses_a_process_with_its_code() -> None:
     error = pickle.loads(pickle.dumps(ModelError("no such\nmodel", code="unknown_model", configuration=True)))
     assert (str(error), error.code, error.configuration) == ("no such model", "unknown_model", True)
     assert ModelError("down").code == ""
+
+
+@pytest.mark.parametrize(("provider", "sent"), [("vllm", "hm"), ("openai-compatible", None)])
+async def test_thoughts_of_earlier_plans_go_to_a_server_that_has_their_template(
+    provider: str, sent: str | None
+) -> None:
+    thought = {"reasoning_content": "hm"}
+    with FakeOpenAI(lambda body: "ok") as server:
+        model = load_model(f"{provider}:any@{server.base_url}")
+        plan, result = AIMessage("a", additional_kwargs=thought), ToolMessage("r", tool_call_id="t")
+        await model.ainvoke([HumanMessage("q"), plan, result])
+    assert server.bodies[0]["messages"][1].get("reasoning_content") == sent
