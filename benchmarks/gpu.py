@@ -53,7 +53,7 @@ SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", *HEADS, "vocab
 TINY = (64, 192, 2, 2, 1, 4096)
 END = "<|im_end|>"
 SMALL = "Qwen/Qwen2.5-Coder-0.5B-Instruct"
-ATLAS = ("--preset", "atlas-gpu", "save_every=1", "rollouts=8", "train_tasks=64", "test_tasks=8", "validate_every=9")
+ATLAS = ("--preset", "atlas-gpu", "save_every=1", "rollouts=8", "train_tasks=64", "test_tasks=2", "validate_every=9")
 ATLAS_ON_CPU = ("ray_kwargs.ray_init.num_gpus=1", "actor_rollout_ref.rollout.agent.num_workers=1")
 
 A = {"lora": ("qwen2.5-7b-lora", ""), "full": ("qwen2.5-3b", "")}
