@@ -37,6 +37,11 @@ def test_a_new_row_says_why(prompt: list[int], limit: int, expected: PrefixMisma
     assert (first.mismatch, second.mismatch) == (None, expected)
 
 
+def test_a_call_continues_the_longest_row_that_its_prompt_extends() -> None:
+    rows = pack([call(0, [1], [2]), call(1, [1], [2, 3]), call(2, [1, 2, 3, 4], [5])], limit=100)
+    assert [[one.turn for one in row.calls] for row in rows] == [[0], [1, 2]]
+
+
 ids = st.lists(st.integers(0, 3), min_size=1, max_size=4)
 
 

@@ -11,13 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
-from tensordict import TensorDict
 from transformers import Qwen2ForCausalLM
-from verl.utils.tensordict_utils import assign_non_tensor
-from verl.utils.torch_functional import entropy_from_logits
-from verl.workers.config import FSDPEngineConfig
-from verl.workers.engine.fsdp import transformer_impl
-from verl.workers.utils.padding import no_padding_2_padding
 
 from agentflow.rl.trainer.shared_prefix import (
     SharedPrefixEngine,
@@ -148,80 +142,6 @@ def test_one_row_and_arguments_of_others_reach_the_model_as_they_are() -> None:
     own(**several)
     assert [len(one) for one in asked] == [4, 5]
     assert asked[1]["input_ids"] is several["input_ids"]
-
-
-def micro_batch(rows: Rows, prompts: list[int], masks: list[list[int]]) -> TensorDict:
-    """A micro-batch as verl's workers get it."""
-    columns = {
-        "input_ids": rows,
-        "position_ids": [list(range(len(row))) for row in rows],
-        "prompts": [row[:prompt] for row, prompt in zip(rows, prompts, strict=True)],
-        "responses": [row[prompt:] for row, prompt in zip(rows, prompts, strict=True)],
-        "loss_mask": masks,
-    }
-    found = TensorDict({name: nested(column) for name, column in columns.items()}, batch_size=len(rows))
-    assign_non_tensor(found, temperature=0.7, calculate_entropy=True, calculate_sum_pi_squared=True)
-    return found
-
-
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0))
-def test_outputs_of_tokens_in_the_loss_are_those_of_verl(model: Qwen2ForCausalLM, seed: int) -> None:
-    rows = [row for row in rows_of(seed) if len(row) > 1]
-    rng = random.Random(seed)
-    prompts = [rng.randrange(1, len(row)) for row in rows]
-    masks = [[rng.randrange(2) for _ in range(len(row) - prompt)] for row, prompt in zip(rows, prompts, strict=True)]
-    masks[0][0] = 1
-    batch = micro_batch(rows, prompts, masks)
-    engine = SharedPrefixEngine.__new__(SharedPrefixEngine)
-    engine.use_ulysses_sp = engine.pad_to_length = False
-    engine.engine_config = FSDPEngineConfig(forward_only=True)
-    engine.compute_entropy_from_logits = entropy_from_logits
-    found = []
-    for engine.shared in (False, True):
-        inputs, outputs = engine.prepare_model_inputs(batch)
-        assert ("keep" in inputs) == engine.shared
-        output = forward(model.forward, **inputs)
-        found.append(engine.prepare_model_outputs(output, outputs, batch, None))
-    expected, own = found
-    assert own.keys() == expected.keys() == {"log_probs", "entropy", "sum_pi_squared"}
-    mask = nested(masks).to_padded_tensor(0)
-    for name, each in own.items():
-        ours, theirs = (no_padding_2_padding(values, batch) * mask for values in (each, expected[name]))
-        torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=0)
-
-
-@pytest.mark.usefixtures("one_rank")
-def test_packs_have_the_outputs_and_gradients_of_verls_micro_batches(
-    model: Qwen2ForCausalLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("get_device_id", "get_device_name"):
-        monkeypatch.setattr(transformer_impl, name, lambda: "cpu")
-    rows = [row for row in rows_of(7) if len(row) > 1]
-    engine = SharedPrefixEngine.__new__(SharedPrefixEngine)
-    engine.use_ulysses_sp = engine.pad_to_length = False
-    engine.engine_config = FSDPEngineConfig(forward_only=True)
-    engine.ulysses_sequence_parallel_size, engine._autocast_dtype = 1, torch.float32
-    engine.get_data_parallel_group, engine.get_data_parallel_size = lambda: None, lambda: 1  # type: ignore[method-assign]
-    engine.compute_entropy_from_logits, engine.module = entropy_from_logits, model
-    own, found = model.forward, []
-
-    def loss(model_output: dict[str, Any], data: TensorDict, dp_group: Any) -> Any:
-        return no_padding_2_padding(model_output["log_probs"], data).sum() / data["batch_num_tokens"], {}
-
-    try:
-        for engine.shared in (False, True):
-            model.forward = partial(forward, own)  # type: ignore[method-assign]
-            batch = micro_batch(rows, [1] * len(rows), [[1] * (len(row) - 1) for row in rows])
-            assign_non_tensor(batch, max_token_len_per_gpu=max(map(len, rows)))
-            model.zero_grad()
-            engine.forward_backward_batch(batch, loss)
-            gradients = [parameter.grad.clone() for parameter in model.parameters()]
-            outputs = engine.forward_backward_batch(batch, None, forward_only=True)["model_output"]
-            found.append((gradients, no_padding_2_padding(outputs["log_probs"], batch)))
-    finally:
-        model.forward = own  # type: ignore[method-assign]
-    torch.testing.assert_close(*found, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("layers", "window", "name", "backend", "shared"), table(__file__, "shares.txt"))
