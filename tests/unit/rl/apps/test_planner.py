@@ -57,6 +57,7 @@ async def test_a_plan_without_a_tool_is_a_fault() -> None:
 @pytest.mark.parametrize(("role", "rows"), [("user", 3), ("tool", 1)])
 async def test_a_planner_that_thinks_keeps_its_thoughts_where_results_are_tools(role: str, rows: int) -> None:
     """Qwen3's template drops thoughts before the last message of a user; what was sampled is trained on once."""
+    pytest.importorskip("transformers")
     app = atlas(frozen="atlas-oracle", max_turns=3)
     context = app.context().model_copy(update={"result_role": role})
     numbers = count()
