@@ -109,7 +109,7 @@ def train(
         on_start: Called with the settings before the workers start.
         on_line: Called with each new line of metrics.jsonl.
         on_rollouts: Called with the step and the split that are under way, and how many of its rollouts have ended.
-        on_remark: Called with a line on what the rehearsal could not try, or what stands against learning.
+        on_remark: Called with a line when the app is tried, on what could not be, or what stands against learning.
         on_preview: Called with the rollouts of the preview before the workers start.
 
     Returns:

@@ -105,13 +105,8 @@ class TrainView(Bar):
             TextColumn("{task.description}"),
             TimeRemainingColumn(),
         )
-        self._begins = "checking the settings and the app"
-        super().__init__(out, *columns, says=self._begins, total=None)
+        super().__init__(out, *columns, says="checking the settings and the app", total=None)
         self._cause, self._tenth = "", (0, -1)
-
-    def __enter__(self) -> Self:
-        self._say(self._begins)
-        return super().__enter__()
 
     def _say(self, text: str, total: int | None = None) -> None:
         """Show what is done now; without a terminal, as a line."""

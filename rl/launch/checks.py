@@ -110,8 +110,8 @@ def may_start(
 ) -> None:
     """Raise SettingsError if a checked configuration cannot be trained here.
 
-    `on_remark` gets a line on what could not be rehearsed, or on what stands against learning; `on_preview` gets the
-    rollouts that were played.
+    `on_remark` gets a line when the app is tried, on what could not be rehearsed, or on what stands against learning;
+    `on_preview` gets the rollouts that were played.
     """
     settings, out = checked.settings, Path(checked.settings.out).absolute()
     _same_run(out, settings)
@@ -119,6 +119,7 @@ def may_start(
     if (out / SETTINGS).exists():
         return
     served = f"@http://{ROLLOUT_HOST}/" in json.dumps(settings.options)
+    on_remark("the settings are right; trying the app, before the workers start")
     with asyncio.Runner() as loop:  # one for both: the app's clients keep connections, which are of a loop
         if settings.rehearsal and served:
             on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")

@@ -1,5 +1,6 @@
 """What a preview says of rollouts, and what a step of a preset costs."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -63,9 +64,10 @@ def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere()
 def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
     config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
     settings, remarks = TrainingSettings.of(config), list[str]()
-    found = _preview(config, Checked(settings, app(), app().built(), SEED, SEED), remarks.append)
+    with asyncio.Runner() as loop:
+        found = _preview(Checked(settings, app(), app().built(), SEED, SEED), loop, remarks.append)
     assert (len(found.rollouts), found.nodes["answer"].calls) == (2, 2)
     assert len(remarks) == 1  # the rewards are equal
     hopeless = app(reward=lambda task, state: 7.0)
-    with pytest.raises(SettingsError):
-        _preview(config, Checked(settings, hopeless, hopeless.built(), SEED, SEED), remarks.append)
+    with asyncio.Runner() as loop, pytest.raises(SettingsError):
+        _preview(Checked(settings, hopeless, hopeless.built(), SEED, SEED), loop, remarks.append)

@@ -168,15 +168,16 @@ def plain(
 
 
 def descending(found: Any, gradients: list[torch.Tensor]) -> Callable[[int], None]:
-    """Plain descent, which notes the gradients of each update."""
+    """Descent by steps of at most `RATE`, since longer ones blow rounding up; notes the gradients of each update."""
     weights = [weight for weight in found.parameters() if weight.requires_grad]
 
     def descend(update: int) -> None:
         flat = [weight.new_zeros(weight.shape) if weight.grad is None else weight.grad for weight in weights]
         gradients.append(torch.cat([one.flatten() for one in flat]))
+        rate = RATE / max(1.0, float(gradients[-1].norm()))
         with torch.no_grad():
             for weight, gradient in zip(weights, flat, strict=True):
-                weight -= RATE * gradient
+                weight -= rate * gradient
                 weight.grad = None
 
     return descend
