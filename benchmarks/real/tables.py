@@ -22,7 +22,17 @@ SEARCHED = ("hotpotqa", "2wiki", "musique")
 FILES = {"gsm8k": "gsm8k/test.jsonl", "amc23": "amc23.jsonl", "medqa": "medqa_test.jsonl"}
 BENCHMARKS = ("gsm8k", "game24", *SEARCHED, "medqa", "amc23")
 AGENTS = ("direct", "rag", "react", "team", "agentflow")
-SETTINGS = ("--max-turns", "6", "--concurrency", "8", "--context", "max_tokens=800", "--context", "max_seconds=7200")
+SETTINGS = (
+    "--retry",
+    "--max-turns",
+    "6",
+    "--concurrency",
+    "8",
+    "--context",
+    "max_tokens=800",
+    "--context",
+    "max_seconds=7200",
+)
 
 
 def arguments(benchmark: str, agent: str, limit: int, data: Path, out: Path) -> list[str]:
