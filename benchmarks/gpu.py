@@ -1,4 +1,4 @@
-r"""What a GPU shows of the presets for GPUs, within ten minutes: memory, speed and drift, beside the estimates.
+r"""Benchmark the GPU presets in ten minutes: memory, speed and drift, beside `train --estimate`.
 
 On a machine with the extra `train` and a GPU of 80 GB: `python -m benchmarks.gpu --out FOLDER`. FOLDER/gpu.json is
 written after each measurement, with a log of each. `--device cpu` rehearses it on tiny shapes.

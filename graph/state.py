@@ -30,7 +30,7 @@ class Plan(BaseModel):
     planner would have written.
     """
     thought: str = Field(default="", exclude_if=lambda thought: not thought)
-    """What the planner thought before it, where `Context.result_role` has later prompts repeat it too."""
+    """The planner's reasoning for this plan; later prompts repeat it with `Context.result_role="tool"`."""
     sub_goal: str = ""
     tool: str = ""
     context: str = ""

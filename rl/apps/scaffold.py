@@ -16,7 +16,7 @@ TASKS, REWARD = Path("tasks.jsonl"), Path("reward.py")
 ROWS = 3
 
 FILLED_IN = {str: "...", int: 1, float: 1.0, bool: True, list: [], dict: {}, tuple: [], set: []}
-"""What stands for a value of a type until somebody writes another; None for any other type."""
+"""Placeholder for a field of each type; None for all other types."""
 
 PLAY = '''
 
@@ -31,12 +31,12 @@ def answer(task, asked):
     return {}
 '''
 APPROVED = '{"decisions": [{"type": "approve"} for request in asked["action_requests"]]}'
-"""What LangChain's own middleware takes."""
+"""Reply to the interrupt of LangChain's HumanInTheLoopMiddleware: approve every call."""
 
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """What a training has to know of a graph, as far as it can be seen without a run."""
+    """Schemas, tools and interrupts of a graph, read without running it."""
 
     inputs: dict[str, Any] | None = None
     """Fields of the input, filled in; none for a graph that takes messages. None: what it takes cannot be told."""
@@ -50,7 +50,7 @@ class GraphFacts:
     interrupts: tuple[str, ...] = ()
     """Nodes and tools that interrupt the run."""
     keeps: tuple[str, ...] = ()
-    """What it was compiled with of store, checkpointer and cache."""
+    """Which of store, checkpointer and cache the graph was compiled with."""
 
     @property
     def options(self) -> str:

@@ -119,11 +119,11 @@ def may_start(
     if (out / SETTINGS).exists():
         return
     served = f"@http://{ROLLOUT_HOST}/" in json.dumps(settings.options)
-    on_remark("the settings are right; trying the app, before the workers start")
     with asyncio.Runner() as loop:  # one for both: the app's clients keep connections, which are of a loop
         if settings.rehearsal and served:
             on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
         elif settings.rehearsal:
+            on_remark("the settings are right; rehearsing the app, before the workers start")
             _rehearse(config, checked, loop, on_remark)
         if settings.preview and config.trainer.device == "cpu" and checked.start.is_dir():
             on_preview(_preview(checked, loop, on_remark))
