@@ -30,7 +30,7 @@ def calibrate(
     path = out or run / FILE
     try:
         calibration = fit(found.records, found.settings)
-        path.write_text(calibration.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        path.write_text(calibration.model_dump_json() + "\n", encoding="utf-8")
     except CalibrationError as error:
         fail(str(error), MISUSED)
     except OSError as error:
