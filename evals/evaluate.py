@@ -16,6 +16,7 @@ from typing import Any, ParamSpec
 
 from agentflow.evals.agent_names import AgentName
 from agentflow.evals.agents import agent_graph
+from agentflow.evals.audit import Flag, flags_of, own_models
 from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
@@ -23,9 +24,7 @@ from agentflow.evals.benchmarks.selection import ALL, Selection
 from agentflow.evals.items import Item, ItemRunner, items, unfinished
 from agentflow.evals.judge import cached_judge, judge_name
 from agentflow.evals.metrics import Summary, interval, summarise
-from agentflow.evals.passport.audit import Flag, flags_of
-from agentflow.evals.passport.collect import provenance_of
-from agentflow.evals.passport.passport import own_models, own_pages
+from agentflow.evals.provenance import provenance_of
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.results_store import Records, ResultsStore
 from agentflow.graph.context import DETERMINISTIC, MODULES, Context
@@ -65,7 +64,7 @@ class EvaluationRequest:
     budget: Budget = UNLIMITED
     """Most tokens and dollars of a sample."""
     call: str = ""
-    """Command line, for the passport."""
+    """Command line, for the provenance."""
 
     def hints(self) -> list[str]:
         """Return advice, a line each, on settings that are valid but rarely meant."""
@@ -154,9 +153,9 @@ class EvaluationRun:
 
     @property
     def flags(self) -> list[list[Flag]]:
-        """Return the flags of each record so far (`agentflow.evals.passport.audit`)."""
+        """Return the flags of each record so far (`agentflow.evals.audit`)."""
         models, records = own_models(self.settings), chain.from_iterable(self.results.records.values())
-        return [flags_of(record, own_pages(record.benchmark), models) for record in records]
+        return [flags_of(record, models) for record in records]
 
     def unfinished(self, *, retry: bool = False) -> list[Item]:
         """Return the items without a record; with `retry` also those that failed or whose judge failed."""

@@ -11,7 +11,6 @@ A lock ensures that only one process writes at a time. `read` opens a folder for
 """
 
 import gc
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -145,11 +144,6 @@ def store_scores(folder: Path, records: Sequence[Record], settings: Mapping[str,
                     append_line(calls, line.replace(named[1], hash_of(lines[named[1]]).encode(), 1) + b"\n")
     except PermissionError as error:
         raise ResultsError(f"cannot write to {folder} ({error.strerror})", code="unwritable") from error
-
-
-def digest(folder: Path) -> str:
-    """Return the SHA-256 of `traces.jsonl`. Raises ResultsError."""
-    return hashlib.sha256(_content(folder / TRACES)).hexdigest()
 
 
 def _content(path: Path) -> bytes:

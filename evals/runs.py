@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentflow.evals.metrics import group_summary, interval, means, passes
 from agentflow.evals.record import EvaluationSettings, Record
-from agentflow.evals.results_store import ResultsError, digest, read
+from agentflow.evals.results_store import ResultsError, read
 from agentflow.tools.result import ErrorClass
 
 UNKNOWN_TOOL, NO_TOOL = "(no such tool)", "(unreadable plan)"
@@ -27,8 +27,6 @@ class Run:
     """Name of its folder, with as many parent folders as are needed to make it unique."""
     settings: EvaluationSettings
     records: list[Record]
-    traces: str
-    """SHA-256 of traces.jsonl."""
 
     @property
     def planner(self) -> str:
@@ -208,7 +206,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
     resolved = [folder.resolve() for folder in folders]
     if repeated := [folder for folder, number in Counter(resolved).items() if number > 1]:
         raise ResultsError(f"{repeated[0]} is named twice; name each folder once", code="named_twice")
-    return [Run(name, *read(folder), digest(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
+    return [Run(name, *read(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

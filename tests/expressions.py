@@ -15,7 +15,7 @@ HOME = Path(__file__).parents[1]
 
 MADE = {
     "agentflow.evals.atlas.oracle": "a policy of ours reads what it wrote itself",
-    "agentflow.evals.passport.leaks:own_page": "a literal address between two looks at one character",
+    "agentflow.evals.audit:own_page": "a literal address between two looks at one character",
     "agentflow.evals.scorers.option:_marked": "the words of an option, one after the other",
     "agentflow.nodes.reply_parsing:label_pattern": "read_labels",
     "agentflow.nodes.planner:_named_tools": "chosen_tool",

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import cache
 
+from agentflow.evals.audit import QuestionMatcher, own_page
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.evals.judge import read_reply
-from agentflow.evals.passport.leaks import QuestionMatcher, own_page
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
@@ -26,9 +26,7 @@ from tests.expressions import expressions
 
 CARDS = {tool.name: ToolCard.of(tool) for tool in (python_coder(), wikipedia_search())}
 OTHERS = ("{", "[", "(", '{"a":', "```\n", "```python\n", "<answer>", "\n", " ", "\\", "\\frac{", "Verdict: stop\n")
-_ASKED = QuestionMatcher(
-    "Which organ pumps the blood through the body, and how often does it beat in a day?", "the heart"
-)
+_ASKED = QuestionMatcher("Which organ pumps the blood through the body, and how often does it beat in a day?")
 OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -55,7 +53,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "passages": split,
     "audit, query": lambda text: _ASKED.is_query(text),
     "audit, copy": lambda text: _ASKED.is_copied(text, [text[:1000]]),
-    "audit, key": lambda text: _ASKED.is_listed(text),
     "audit, page": lambda text: own_page(text, ["huggingface.co/datasets/anyone/anything"]),
     "number": lambda text: number(text, "42"),
     "expression": lambda text: expression(text, (1, 2, 3, 4), 24),

@@ -54,7 +54,7 @@ class ToolSpec:
     searches: bool = True
     """True if it looks up content that may change over time, or that may contain a benchmark's answers."""
     prompt: str = ""
-    """The prompt that it sends to the run's model, for passports."""
+    """The prompt that it sends to the run's model, for the provenance of scores."""
 
 
 def _google_problem(search: SearchSettings) -> str | None:

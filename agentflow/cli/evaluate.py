@@ -24,10 +24,10 @@ from agentflow.console.terminal import console, print_json
 from agentflow.evals.agent_names import AgentName
 
 if TYPE_CHECKING:
+    from agentflow.evals.audit import Flag
     from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.confidence import Reliability
     from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
-    from agentflow.evals.passport.audit import Flag
     from agentflow.evals.record import Record
     from agentflow.graph.run.cost import Budget
 
@@ -249,7 +249,7 @@ def _run(run: "EvaluationRun", running: RunningOptions) -> None:
     records = run.records
     left = run.unfinished(retry=running.retry)
     if left and (other := records.differences):
-        say(f"note: another version began this evaluation; its passport lists both: {', '.join(other)}")
+        say(f"note: another version began this evaluation; its settings.json lists both: {', '.join(other)}")
     elif changed := records.changed_files:
         say(f"note: these tries were made with other files, and are not run again: {', '.join(changed)}")
     keys = {item.key for item in left}
@@ -289,9 +289,9 @@ def _check_failures(everything: "list[Record]") -> None:
 
 def _show_flags(flags: "list[list[Flag]]", out: Path | None) -> None:
     """Print a note if an audit flags any of the tries."""
-    from agentflow.evals.passport.audit import counted
+    from agentflow.evals.audit import counted
 
     if reasons := counted(flags):
         why = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items())
-        where = f"agentflow eval passport {out}" if out else "agentflow eval passport, with --out,"
+        where = f"agentflow eval report {shlex.quote(str(out))}" if out else "agentflow eval report, with --out,"
         say(f"note: {sum(map(bool, flags)):,} of {len(flags):,} tries are flagged ({why}); {where} lists them")

@@ -1,4 +1,4 @@
-"""`agentflow eval report`, `compare` and `passport`: a page, the difference of two evaluations, what made a score."""
+"""`agentflow eval report` and `compare`: a page of evaluations, and the difference of two."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,6 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.options import AsJson
 from agentflow.console.evaluations import comparison_data, print_comparison, print_flips
-from agentflow.console.passports import print_passport
 from agentflow.console.terminal import console, print_json
 from agentflow.tools.untrusted_text import one_line
 
@@ -84,25 +83,6 @@ def compare(
         costs = [f"{run.tokens_per_right_answer(name, both):,.0f} ({run.name})" for run in (a, b)]
         typer.echo(one_line(f"{name}: tokens per right answer: {', '.join(costs)}"))
     print_flips(console(), flipped, gated)
-
-
-@app.command(epilog="Example: agentflow eval passport runs/trained --strict")
-def passport(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that --out of agentflow eval made.")],
-    as_json: AsJson = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a try is flagged.")] = False,
-) -> None:
-    """Show what produced a score, and flag tries that may have found the benchmark's answers."""
-    from agentflow.evals.passport.passport import passport as passport_of
-
-    [run] = read_folders([folder])
-    found = passport_of(run)
-    if as_json:
-        typer.echo(found.model_dump_json(indent=2))
-    else:
-        print_passport(console(), found)
-    if strict and found.flagged:
-        raise typer.Exit(FAILED)
 
 
 def _flips(a: "Run", b: "Run", benchmark: str) -> "list[Flip]":

@@ -34,7 +34,7 @@ def rescore(
     """Score stored answers again, by mended rules or with a judge."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
     from agentflow.evals.judge import cached_judge, judge_name
-    from agentflow.evals.passport.collect import versions
+    from agentflow.evals.provenance import versions
     from agentflow.evals.rescore import rescore as score_again
     from agentflow.evals.results_store import ResultsError, store_scores
     from agentflow.graph.models.spec import ModelError

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from agentflow.evals.passport.audit import Flag
+from agentflow.evals.audit import Flag
 from agentflow.evals.report.summary import summary
 from agentflow.evals.results_store import TRACES, ResultsError
 from agentflow.evals.run_folder import SETTINGS
@@ -43,19 +43,19 @@ def report(sources: Sequence[Source]) -> dict[str, Any]:
         if any((source.path / name).is_symlink() for name in (SETTINGS, TRACES)):
             raise ResultsError(f"{source.name} has links, which are not followed")
     found = summary(read_runs([source.path for source in sources]))
-    for source, run, passport in zip(sources, found["runs"], found["passports"], strict=True):
+    for source, run, audits in zip(sources, found["runs"], found["audits"], strict=True):
         run["id"] = source.id
-        name_flagged(passport, source.rows())
+        name_flagged(audits, source.rows())
     return found
 
 
-def name_flagged(passport: dict[str, Any], rows: Sequence[Named]) -> dict[str, list[str]]:
-    """Add the name of its trace to each flagged sample of a passport, and return the flags by this name."""
+def name_flagged(audits: Sequence[dict[str, Any]], rows: Sequence[Named]) -> dict[str, list[str]]:
+    """Add the name of its trace to each flagged sample of some audits, and return the flags by this name."""
     names = {(row.benchmark, row.task, row.sample): name for name, row in rows}
     found = {}
-    for score in passport["scores"]:
-        for item in score["audit"]["items"]:
-            item["trace"] = names.get((score["benchmark"], item["id"], item["sample"]), "")
+    for audit in audits:
+        for item in audit["items"]:
+            item["trace"] = names.get((audit["benchmark"], item["id"], item["sample"]), "")
             item["flags"] = found[item["trace"]] = [str(Flag(**flag)) for flag in item["flags"]]
     return found
 

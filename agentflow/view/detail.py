@@ -9,8 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
-from agentflow.evals.passport.audit import flags_of
-from agentflow.evals.passport.passport import own_models, own_pages
+from agentflow.evals.audit import flags_of, own_models
 from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.graph.run.recorder import RunCalls
 from agentflow.graph.run.trace import Trace, TraceTurn
@@ -38,7 +37,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
         elif isinstance(source, Evaluation):
             record = source.record(line)
             models = own_models(source.settings) if source.settings else {}
-            flags = [str(flag) for flag in flags_of(record, own_pages(record.benchmark), models)]
+            flags = [str(flag) for flag in flags_of(record, models)]
             found = scored(record, source.settings, source.max_turns(row), flags)
         elif isinstance(source, Training):
             rollout = model_from_json(RolloutTrace, line)

@@ -71,8 +71,8 @@ def evaluations(runs: Sequence[Run], *, with_gated: bool = False, limit: int = B
     report = summary(runs)
     tasks: dict[tuple[str, str], int] = {}
     sources, traces = {}, list[_Listed]()
-    for number, (run, passport) in enumerate(zip(runs, report["passports"], strict=True)):
-        id, own = str(number), _listed(number, run, passport, hidden, tasks)
+    for number, (run, audits) in enumerate(zip(runs, report["audits"], strict=True)):
+        id, own = str(number), _listed(number, run, audits, hidden, tasks)
         facts = evaluation_facts(run.settings, [trace.named[1] for trace in own])
         known = {"id": id, "kind": "evaluation", "name": run.name, "choices": choices([one.named for one in own])}
         sources[id] = {**known, **facts}
@@ -84,11 +84,11 @@ def evaluations(runs: Sequence[Run], *, with_gated: bool = False, limit: int = B
 
 
 def _listed(
-    number: int, run: Run, passport: dict[str, Any], hidden: frozenset[str], tasks: dict[tuple[str, str], int]
+    number: int, run: Run, audits: Sequence[dict[str, Any]], hidden: frozenset[str], tasks: dict[tuple[str, str], int]
 ) -> list[_Listed]:
     """Return the traces of a run in written order; `tasks` numbers tasks by first appearance in any run."""
     named = [(str(at), record_row(record, _NOWHERE)) for at, record in enumerate(run.records)]
-    flags, found = name_flagged(passport, named), []
+    flags, found = name_flagged(audits, named), []
     for (name, row), record in zip(named, run.records, strict=True):
         rank = (tasks.setdefault((record.benchmark, record.task.id), len(tasks)), number, record.sample)
         texts = partial(scored, record, run.settings, run.settings.context.max_turns, flags.get(name, []))

@@ -128,14 +128,9 @@ def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Tas
     return Task.of(question, gold, family, stem=stem, options=options, letter=letter)
 
 
-def without_options(question: str, gold: str) -> tuple[str, str]:
-    """Return a question and its gold answer in the form in which other pages contain them.
-
-    For multiple choice, these are the question without its options, and the text of the right option.
-    """
-    if not question.endswith(_ASKS):
-        return question, gold
-    return question.partition("\n\nA. ")[0], gold.partition(". ")[2]
+def without_options(question: str) -> str:
+    """Return a question as other pages contain it: of multiple choice, without its options."""
+    return question.partition("\n\nA. ")[0] if question.endswith(_ASKS) else question
 
 
 def _lettered(texts: list[str]) -> dict[str, str]:

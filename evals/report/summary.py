@@ -1,4 +1,4 @@
-"""Data of the page that compares evaluations: tables, differences, passports, and the paper's numbers.
+"""Data of the page that compares evaluations: tables, differences, audits, and the paper's numbers.
 
 `paper.json` was copied from the tables of the authors' repository. Accuracy is in percent, by benchmark; `averages` has
 the printed means of the groups of columns. `tools` has the percent of the calls before and after training (figure 3),
@@ -13,7 +13,7 @@ from importlib.resources import files
 from statistics import fmean
 from typing import Any
 
-from agentflow.evals.passport.passport import passport
+from agentflow.evals.audit import audit, own_models
 from agentflow.evals.results_store import collection_paused
 from agentflow.evals.runs import Run
 from agentflow.evals.statistics import Comparison, compare, holm
@@ -23,15 +23,27 @@ from agentflow.evals.statistics import Comparison, compare, holm
 def summary(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the data of tables and charts. It contains no text of a benchmark."""
     return {
-        "runs": [{"name": run.name, "planner": run.planner} for run in runs],
+        "runs": [
+            {"name": run.name, "planner": run.planner, "settings": run.settings.model_dump(mode="json")} for run in runs
+        ],
         "cells": [
             {**asdict(cell), "error_rate": cell.error_rate, "most": cell.most} for run in runs for cell in run.cells
         ],
         "families": [asdict(family) for run in runs for family in run.families],
-        "passports": [passport(run).model_dump(mode="json") for run in runs],
+        "audits": [_audits(run) for run in runs],
         "differences": list(_differences(runs)),
         "paper": json.loads((files(__package__) / "paper.json").read_bytes()),
     }
+
+
+def _audits(run: Run) -> list[dict[str, Any]]:
+    """Return the audit of each benchmark of a run."""
+    found = []
+    for cell in run.cells:
+        records = [record for record in run.records if record.benchmark == cell.benchmark]
+        audited = audit(cell.benchmark, records, cell.questions, cell.epochs, own_models(run.settings))
+        found.append(audited.model_dump(mode="json"))
+    return found
 
 
 def _differences(runs: Sequence[Run]) -> Iterator[dict[str, Any]]:

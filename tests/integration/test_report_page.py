@@ -136,16 +136,14 @@ def test_a_trace_opens_and_leads_to_its_question_elsewhere(page: Seen) -> None:
     page.shows("h1", "Question 8?")
 
 
-def test_flagged_traces_are_named_and_every_run_has_its_passport(page: Seen) -> None:
-    passports = page.page.locator(".passports")
-    assert passports.locator("h3").all_inner_texts() == ["seed", "trained", "longer"]
-    assert "question as query 1" in passports.locator("tr", has_text="1 of 100").first.inner_text()
-    passports.locator(".passport > summary").first.click()
-    shown = passports.locator(".passport").first.inner_text()
-    assert "embedded:seed, served as m, temperature 0" in shown
-    assert "versions, prompts and tools were not recorded" in shown
-    passports.locator(".flagged > summary").first.click()
-    passports.locator(".flagged a").first.click()
+def test_flagged_traces_are_named_and_every_run_shows_its_settings(page: Seen) -> None:
+    audits = page.page.locator(".audits")
+    assert audits.locator("h3").all_inner_texts() == ["seed", "trained", "longer"]
+    assert "question as query 1" in audits.locator("tr", has_text="1 of 100").first.inner_text()
+    audits.locator(".made > summary").first.click()
+    assert '"planner": "embedded:seed"' in audits.locator(".made").first.inner_text()
+    audits.locator(".flagged > summary").first.click()
+    audits.locator(".flagged a").first.click()
     page.shows("h1", "Question 8?")
     page.shows(".heading", "turn 2, google_search: question as query")
 

@@ -1,4 +1,4 @@
-"""`agentflow eval passport`, `report` and `compare`, and what `agentflow eval` says of flagged tries."""
+"""`agentflow eval report` and `compare`, and what `agentflow eval` says of flagged tries."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from agentflow.evals.atlas.families import questions
 from agentflow.evals.results_store import read
 from agentflow.graph.context import Context
 from agentflow.graph.run.trace import Tokens, Usage
-from tests.runs import record, turn, write_run
+from tests.runs import record, write_run
 from tests.scripted import Scripted
 from tests.unit.graph.test_confidence import calibration
 
@@ -40,14 +40,6 @@ def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPa
     [made] = read(out)[0].provenance
     assert made.call == f"agentflow eval atlas --limit 2 --out '{out}'"
     assert made.before == 0
-    shown = run("passport", out)
-    assert (shown.exit_code, shown.stderr) == (0, "")
-    said = " ".join(shown.stdout.split())
-    assert "atlas accuracy 0.000 (95 % interval 0.000 to 0.842, n = 2)" in said
-    assert made.versions["code"] in said
-    assert made.prompts["verifier"] in said
-    assert "nothing is known that stands against it" in said
-    assert run("passport", out, "--strict").exit_code == 0
 
 
 def test_what_the_embedded_model_cannot_do_is_said_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,21 +49,12 @@ def test_what_the_embedded_model_cannot_do_is_said_first(monkeypatch: pytest.Mon
     ] == [True, False]
 
 
-def test_flagged_tries_are_said_at_once_and_listed_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_flagged_tries_are_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = questions("test", 1)[0]
     searching(monkeypatch, asked.question)
     done = run("atlas", "--limit", 2, "--out", tmp_path)
     assert done.exit_code == 0, done.output
-    assert "note: 1 of 2 tries are flagged (question as query 1); agentflow eval passport" in done.stderr
-    shown = run("passport", tmp_path, "--strict")
-    assert shown.exit_code == 1
-    said = " ".join(shown.stdout.split())
-    assert "flagged 1 of 2 tries (50.0 %), 0 of them correct" in said
-    assert "try 1: turn 1, wikipedia_search: question as query" in said
-    found = json.loads(run("passport", tmp_path, "--json").stdout)
-    [item] = found["scores"][0]["audit"]["items"]
-    assert item["flags"] == [{"turn": 1, "tool": "wikipedia_search", "reason": "question as query", "detail": ""}]
-    assert asked.question not in json.dumps(found)
+    assert "note: 1 of 2 tries are flagged (question as query 1); agentflow eval report" in done.stderr
 
 
 def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -83,10 +66,9 @@ def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.Monke
     assert "note: another" not in run(*call, 1).stderr, "nothing was left to run"
     done = run(*call, 2)
     assert done.exit_code == 0, done.output
-    assert "note: another version began this evaluation; its passport lists both: langgraph " in done.stderr
+    assert "note: another version began this evaluation; its settings.json lists both: langgraph " in done.stderr
     made = read(tmp_path)[0].provenance
     assert [one.before for one in made] == [0, 1]
-    assert "another program went on after try 1: langgraph " in " ".join(run("passport", tmp_path).stdout.split())
 
 
 def test_a_limit_of_dollars_names_the_models_that_have_no_price(tmp_path: Path) -> None:
@@ -99,16 +81,6 @@ def test_a_limit_of_dollars_names_the_models_that_have_no_price(tmp_path: Path) 
     prices = [word for model in models for word in ("--price", f"{model}=1/1")]
     assert "--max-cost" not in run(*call[:-1], tmp_path / "b", *prices).stderr
     assert run(*call, *prices).exit_code == 0, "a price may be given later"
-
-
-def test_what_comes_from_models_and_tools_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    hostile = "\x1b[2J[bold]x"
-    said = turn(1, f"tool{hostile}", arguments={"query": QUESTION})
-    said.result.provider = f"gemini ({hostile})"
-    folder = write_run(tmp_path / "a", [record(0, question=QUESTION, turns=[said])], planner=f"openai:{hostile}")
-    shown = run("passport", folder).stdout
-    assert "\x1b" not in shown
-    assert "[bold]x" in shown
 
 
 # Reports and comparisons

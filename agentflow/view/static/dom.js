@@ -75,8 +75,6 @@ export function redraw(container, ...children) {
 // A box that scrolls sideways, also by the arrow keys.
 export const region = (label, kind, ...inside) => el("div", { class: `scroll ${kind}`, tabindex: 0, role: "region", "aria-label": label }, inside);
 
-export const definitions = (all) => el("dl", {}, all.filter(([, text]) => text).flatMap(([name, text]) => [el("dt", {}, name), el("dd", {}, text)]));
-
 export const address = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 
 export const home = [file ? "Report" : "All runs", "#/"]; // the first step of a trail

@@ -1,8 +1,8 @@
-// Evaluations compared: accuracy, differences, families, the paper's table, turn limits, tools and errors, passports, traces.
+// Evaluations compared: accuracy, differences, families, the paper's table, turn limits, tools and errors, audits, traces.
 
 import { file, get } from "./data.js";
 import { curves } from "./charts.js";
-import { address, bar, breakable, count, definitions, el, home, plural, points, region, svg, trail } from "./dom.js";
+import { address, bar, breakable, count, el, home, plural, points, region, svg, trail } from "./dom.js";
 import { traceList } from "./traces.js";
 
 const unique = (values) => [...new Set(values)];
@@ -18,7 +18,7 @@ export async function reportPage(holder, { sources, ...asked }) {
   const traces = found.cells.reduce((sum, cell) => sum + cell.ended, 0);
   holder.append(el("div", { class: "heading" }, el("h1", {}, "Evaluation report"),
     el("p", { class: "about" }, `${plural(found.runs.length, "evaluation")} on ${page.benchmarks.map(page.title).join(", ")}: ${plural(traces, "trace")}.`)),
-    ...[findings, accuracy, families, papersTable, turnLimits, tools, passports].map((make) => make(page)).filter(Boolean));
+    ...[findings, accuracy, families, papersTable, turnLimits, tools, audits].map((make) => make(page)).filter(Boolean));
   const remember = (state) => history.replaceState(null, "", `#/report/${sources}${Object.keys(state).length ? `?${new URLSearchParams(state)}` : ""}`);
   const list = traceList(sources, "evaluation", found.choices, asked, remember, { runs: found.runs.length > 1 ? found.runs : [], fold: true });
   holder.append(list.box);
@@ -77,9 +77,9 @@ function accuracy(page) {
 function findings(page) {
   const share = (cell) => [el("b", {}, `${points(cell.accuracy)} %`), ` of ${plural(cell.questions, "question")} of ${page.title(cell.benchmark)} right (95 %: ${between(cell)})`,
     cell.undecided ? `; ${count(cell.undecided)} undecided, counted as wrong` : "", cell.failed ? `; ${count(cell.failed)} broke off` : ""];
-  const doubts = page.passports.flatMap(({ scores }) => scores).reduce((sum, { audit }) => sum + audit.tries, 0);
+  const doubts = page.audits.flat().reduce((sum, { items }) => sum + items.length, 0);
   return section("Findings", "differences", "", el("ul", {}, page.cells.map((cell) => el("li", {}, `${cell.run}: `, share(cell)))), differences(page),
-    doubts ? el("p", { class: "warn" }, `${plural(doubts, "try is", "tries are")} flagged for what may have leaked: see the passport below.`) : null);
+    doubts ? el("p", { class: "warn" }, `${plural(doubts, "try is", "tries are")} flagged for what may have leaked: see the audit below.`) : null);
 }
 
 function differences(page) {
@@ -163,29 +163,28 @@ function papersTools({ paper, title }, benchmark) {
   return facts.length ? el("p", { class: "quiet" }, `${title(benchmark)} in the paper: ${facts.join("; ")}.`) : null;
 }
 
-// ---------------------------------------------------------------- passports
+// ---------------------------------------------------------------- audits
 
-function passports(page) {
+function audits(page) {
   const columns = [["benchmark"], ["flagged", "n"], ["accuracy", "n"], ["if these are wrong", "n"], ["reasons, by tries"]];
-  const audited = ({ benchmark, number: all, accuracy: share, audit }) => row([el("td", {}, page.title(benchmark)), number(`${count(audit.tries)} of ${count(all)}`), number(points(share)),
-    number(points(audit.accuracy), small(between(audit))), el("td", {}, Object.entries(audit.reasons).map(([reason, tries]) => `${reason} ${tries}`).join(", ") || "–")]);
-  return section("Passport", "passports", "What the scores were made with, and what an audit of the turns has flagged: the question itself as a query, pages that have the benchmark's answers, "
+  const audited = (run, { benchmark, items, reasons, ...strict }) => {
+    const cell = page.cells.find((one) => one.run === run.name && one.benchmark === benchmark);
+    return row([el("td", {}, page.title(benchmark)), number(`${count(items.length)} of ${count(cell.number)}`), number(points(cell.accuracy)), number(points(strict.accuracy), small(between(strict))),
+      el("td", {}, Object.entries(reasons).map(([reason, tries]) => `${reason} ${tries}`).join(", ") || "–")]);
+  };
+  return section("Audit", "audits", "What an audit of the turns has flagged: the question itself as a query, copies of it, pages that have the benchmark's answers, "
     + "a language model behind a tool. A flag says where to look; the accuracy beside it takes every flagged try for wrong.",
-    page.passports.map((one) => el("section", { "aria-label": one.name }, el("h3", {}, one.name),
-      wide(`${one.name}, audit`, el("table", {}, el("thead", {}, heads(columns)), el("tbody", {}, one.scores.map(audited)))), flagged(page, one),
-      el("details", { class: "passport" }, el("summary", {}, "What it was made with"), definitions(made(one))))));
+    page.runs.map((run, at) => el("section", { "aria-label": run.name }, el("h3", {}, run.name),
+      wide(`${run.name}, audit`, el("table", {}, el("thead", {}, heads(columns)), el("tbody", {}, page.audits[at].map((one) => audited(run, one))))), flagged(page, run, page.audits[at]),
+      el("details", { class: "made" }, el("summary", {}, "What it was made with"), el("pre", {}, JSON.stringify(run.settings, null, 1))))));
 }
 
 const MOST = 500; // flagged tries that are listed
 
-function flagged(page, { name, scores }) {
-  const items = scores.flatMap(({ benchmark, audit }) => audit.items.map((item) => ({ ...item, benchmark })));
+function flagged(page, run, found) {
+  const items = found.flatMap((one) => one.items.map((item) => ({ ...item, benchmark: one.benchmark })));
   if (items.length === 0) return null;
   return el("details", { class: "flagged" }, el("summary", {}, `${plural(items.length, "flagged try", "flagged tries")}`), el("ul", {}, items.slice(0, MOST).map((item) => el("li", {},
-    el("a", { href: address("run", page.run(name).id, item.trace) }, `${page.title(item.benchmark)} ${item.id}${item.sample ? `, try ${item.sample + 1}` : ""}`),
+    el("a", { href: address("run", run.id, item.trace) }, `${page.title(item.benchmark)} ${item.id}${item.sample ? `, try ${item.sample + 1}` : ""}`),
     ` ${item.flags.join("; ")}`))), items.length > MOST ? el("p", { class: "quiet" }, `and ${count(items.length - MOST)} more`) : null);
-}
-
-function made(one) {
-  return [...Object.entries(one.facts), ["Traces", `SHA-256 ${one.traces}`], ["To repeat it", one.doubts.join("\n") || "nothing is known that stands against it"]];
 }

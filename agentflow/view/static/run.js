@@ -29,7 +29,7 @@ export async function runPage(holder, { source, ...asked }) {
 
 function heading(run) {
   const parts = [el("h1", {}, run.name, " ", liveDot(run.live))];
-  if (run.kind === "evaluation") parts.push(evaluationFacts(run), file || !run.ended ? null : el("p", {}, el("a", { href: address("report", run.id), "data-key": "report" }, "Report: families, tools, passport, and the paper’s numbers")));
+  if (run.kind === "evaluation") parts.push(evaluationFacts(run), file || !run.ended ? null : el("p", {}, el("a", { href: address("report", run.id), "data-key": "report" }, "Report: families, tools, audit, and the paper’s numbers")));
   if (run.kind === "training") parts.push(run.doing ? el("p", { class: "doing", role: "status" }, run.doing) : null, trainingFacts(run));
   if (run.broken) parts.push(el("p", { class: "warn" }, `${plural(run.broken, "line")} of its files could not be read and ${run.broken === 1 ? "is" : "are"} left out.`));
   return el("div", { class: "heading" }, parts.filter(Boolean));

@@ -118,16 +118,14 @@ def test_beyond_its_size_a_file_keeps_rows(tmp_path: Path) -> None:
     assert (len(report.texts), len(report.rows)) == (made.with_text, 1000)
 
 
-def test_the_passport_is_there_and_flagged_traces_are_named(tmp_path: Path) -> None:
+def test_flagged_traces_are_named(tmp_path: Path) -> None:
     question = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
     asked = [turn(1, "google_search", arguments={"query": question})]
     records = [record(0, turns=[turn(1)]), record(1, question=question, turns=asked)]
     report = Report(exported(tmp_path, records).html)
-    [passport] = report.file["report"]["passports"]
-    assert passport["traces"] == hashlib.sha256((tmp_path / "a" / "traces.jsonl").read_bytes()).hexdigest()
-    [score] = passport["scores"]
-    assert score["audit"]["reasons"] == {"question as query": 1}
-    assert [item["trace"] for item in score["audit"]["items"]] == ["1"]
+    [[audit]] = report.file["report"]["audits"]
+    assert audit["reasons"] == {"question as query": 1}
+    assert [item["trace"] for item in audit["items"]] == ["1"]
     assert report.texts[1]["flags"] == ["turn 1, google_search: question as query"]
     assert report.texts[0]["flags"] == []
 

@@ -1,4 +1,4 @@
-"""Collection of the provenance of an evaluation that is about to run (`record.Provenance`).
+"""The provenance of an evaluation that is about to run (`record.Provenance`).
 
 AgentFlow's version does not identify a checkout, and a commit does not include later changes. A hash of the source
 files covers both, and is the same for a checkout and a wheel.

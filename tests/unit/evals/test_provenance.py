@@ -5,9 +5,9 @@ from pathlib import Path
 
 from langchain_core.tools import tool
 
+from agentflow.evals import provenance
 from agentflow.evals.agent_names import AgentName
 from agentflow.evals.judge import prompt_hash
-from agentflow.evals.passport import collect
 from agentflow.evals.record import Provenance
 from agentflow.graph.context import Context
 from agentflow.nodes import analyst, planner
@@ -24,7 +24,7 @@ ROWS = [{"question": "Where?", "answer": "here"}]
 
 
 async def made(agent: AgentName = "agentflow", benchmarks: Sequence[str] = (), **context: object) -> Provenance:
-    return await collect.provenance_of(agent, Context.model_validate(context), "agentflow eval atlas", benchmarks)
+    return await provenance.provenance_of(agent, Context.model_validate(context), "agentflow eval atlas", benchmarks)
 
 
 async def test_versions_prompts_and_tools_are_written_down() -> None:
@@ -64,6 +64,6 @@ async def test_every_file_that_an_evaluation_reads_is_an_input(tmp_path: Path) -
     found = await made(**given, search_cache=f"replay:{recording}")
     module = f"module {__name__}"
     assert {*found.inputs} == {"questions quiz.jsonl", "search cache", "MCP servers servers.json", module}
-    assert found.inputs[module] == collect.file_hash(Path(__file__))
+    assert found.inputs[module] == provenance.file_hash(Path(__file__))
     written = await made("direct", **given, search_cache=f"use:{recording}")
     assert {*written.inputs} == {"questions quiz.jsonl", module}, "a cache that a run writes is no input"
