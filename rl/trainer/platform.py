@@ -20,7 +20,7 @@ import verl.utils.torch_functional
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
-from agentflow.rl.trainer.vllm_cpu import answer_for_vllm, keep_linear_weights
+from agentflow.rl.trainer.vllm_cpu import answer_for_vllm, apply_adapters_by_slot, keep_linear_weights
 
 
 class _CpuModule:
@@ -182,3 +182,4 @@ if os.environ.get("VERL_PLATFORM") == "cpu":
     answer_for_vllm()
     if "vllm" in sys.modules:  # vLLM's worker, which loads verl's extension of it
         keep_linear_weights()
+        apply_adapters_by_slot()

@@ -58,6 +58,25 @@ def test_settings_of_an_adapter_are_accepted() -> None:
     check_verl(config)
 
 
+@pytest.mark.filterwarnings("ignore")  # of vLLM's imports
+def test_an_adapter_changes_its_own_requests_only() -> None:
+    """vLLM's own function for CPUs also changes those of the frozen modules, which have none."""
+    import torch
+    from vllm.lora.layers import LoRAMapping
+    from vllm.lora.punica_wrapper.punica_cpu import PunicaWrapperCPU
+
+    adapters = (7, 7, 0, 7, 0)  # of five tokens; 0 is none
+    wrapper = PunicaWrapperCPU(16, 8, device="cpu")
+    wrapper.update_metadata(LoRAMapping(adapters, adapters, is_prefill=True), [7], 1, 100)
+    x, a, b = torch.randn(5, 6), torch.randn(2, 1, 1, 3, 6), torch.randn(2, 1, 1, 4, 3)
+    y = torch.zeros(5, 8)  # two slices, such as keys and values
+    vllm_cpu.apply_adapters_by_slot()
+    wrapper.add_lora_linear(y, x, tuple(a), tuple(b), 2.0, (4, 4))
+    expected = torch.cat([2 * x @ (b[i, 0, 0] @ a[i, 0, 0]).T for i in range(2)], dim=1)
+    expected[[2, 4]] = 0
+    torch.testing.assert_close(y, expected)
+
+
 def differences(run: Path, step: int) -> list[float]:
     """Absolute differences of the log-probabilities that vLLM and the trainer give the sampled tokens of a step."""
     found = unpacked((run / "tokens" / token_file(step)).read_bytes())
