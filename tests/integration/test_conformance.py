@@ -128,5 +128,5 @@ async def test_what_a_weak_policy_breaks_is_its_own_failure(shape: Shape, app: T
 
 def test_the_page_has_a_row_for_each_shape() -> None:
     page = (ROOT / "docs" / "lab" / "conformance.md").read_text().partition("## Public")[0]
-    rows = [row.split(" | ✓ ")[0].removeprefix("| ") for row in page.splitlines() if "| ✓ | ✓ |" in row]
-    assert [row.replace("\\|", "|") for row in rows] == list(SHAPES)
+    _, _, *rows = [row for row in page.splitlines() if row.startswith("| ")]  # without the head of the table
+    assert [row.removeprefix("| ").split(" | ")[0].replace("\\|", "|") for row in rows] == list(SHAPES)
