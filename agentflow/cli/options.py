@@ -50,7 +50,7 @@ Overrides = Annotated[
 Checkpoints = Annotated[
     str | None,
     typer.Option(
-        metavar="SPEC", help="Where threads are kept: sqlite:PATH or postgres://...; a file of the user's by default."
+        metavar="SPEC", help="File of SQLite in which threads are kept: sqlite:PATH; by default one of the user's."
     ),
 ]
 Tracing = Annotated[

@@ -14,7 +14,7 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
 from agentflow.cli.options import AsJson, Checkpoints
-from agentflow.console.terminal import console, counted, print_json, shown_bytes
+from agentflow.console.terminal import console, counted, print_json
 from agentflow.console.threads import print_threads, thread_data, thread_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 app = typer.Typer(
     cls=CommandGroup,
     invoke_without_command=True,
-    help="List, show and prune the runs saved by solve --thread and chat --thread.",
+    help="List, show and delete the runs saved by solve --thread and chat --thread.",
 )
 
 
@@ -58,7 +58,7 @@ def place(checkpoints: str | None) -> str:
     import platformdirs
 
     if checkpoints == "memory":
-        fail("memory forgets threads when the command ends; write sqlite:PATH or postgres://...", MISUSED)
+        fail("memory forgets threads when the command ends; write sqlite:PATH", MISUSED)
     return checkpoints or f"sqlite:{Path(platformdirs.user_data_dir('agentflow')) / 'threads.sqlite'}"
 
 
@@ -110,7 +110,7 @@ def run_with_checkpoints(work: Coroutine[Any, Any, _Found], run: RunLocation = U
 
 @app.command("list", epilog="Example: agentflow threads list")
 def list_threads(checkpoints: Checkpoints = None, as_json: AsJson = False) -> None:
-    """List the threads with the state of their last run and their size."""
+    """List the threads with the state of their last run."""
     found = run_with_checkpoints(_threads(place(checkpoints)))
     if as_json:
         print_json({"threads": found})
@@ -144,35 +144,24 @@ def show_thread(
 
 @app.command("prune", epilog="Example: agentflow threads prune --older-than 30d")
 def prune_threads(
-    older_than: Annotated[
-        str | None, typer.Option(metavar="30d", help="Delete threads not used for so long (m, h, d, w) instead.")
-    ] = None,
+    older_than: Annotated[str, typer.Option(metavar="AGE", help="90m, 12h, 30d or 4w.")] = "30d",
     yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
     checkpoints: Checkpoints = None,
 ) -> None:
-    """Keep only the last checkpoint of finished threads, or delete old threads; prints the space saved."""
+    """Delete the threads that were not used for so long."""
     from agentflow.graph import threads
 
-    before = None if older_than is None else datetime.now(UTC) - _age(older_than)
-    spec = place(checkpoints)
-    found = run_with_checkpoints(_threads(spec))
-    if before is None:
-        chosen = [thread.id for thread in found if thread.state == "finished"]
-    else:
-        chosen = [thread.id for thread in found if thread.updated < before]
-        _confirm(chosen, yes)
+    before, spec = datetime.now(UTC) - _age(older_than), place(checkpoints)
+    chosen = [thread.id for thread in run_with_checkpoints(_threads(spec)) if thread.updated < before]
+    _confirm(chosen, yes)
 
-    async def work() -> "list[Thread]":
+    async def work() -> None:
         async with _opened(spec) as agent:
-            await (threads.prune(agent, chosen) if before is None else threads.delete(agent, chosen))
-            return await threads.threads(agent)
+            await threads.delete(agent, chosen)
 
-    left = run_with_checkpoints(work()) if chosen else found
-    sizes = [sum(thread.bytes for thread in several) for several in (found, left)]
-    done = "pruned" if before is None else "deleted"
-    typer.echo(
-        f"{done} {counted(len(chosen), 'thread')}: {shown_bytes(sizes[0])} before, {shown_bytes(sizes[1])} after"
-    )
+    if chosen:
+        run_with_checkpoints(work())
+    typer.echo(f"deleted {counted(len(chosen), 'thread')}")
 
 
 def _confirm(chosen: list[str], yes: bool) -> None:

@@ -40,11 +40,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def shown_bytes(size: int) -> str:
-    """Format a size in bytes as kB or MB."""
-    return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
-
-
 def percent(share: float) -> str:
     """Format a share from 0 to 1 as a percentage."""
     return f"{100 * share:.1f} %"

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from agentflow.console.approval import proposal_text
 from agentflow.console.runs import turn_text
-from agentflow.console.terminal import counted, shortened, shown_bytes
+from agentflow.console.terminal import shortened
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
@@ -19,19 +19,16 @@ if TYPE_CHECKING:
 
 
 def print_threads(out: Console, threads: "Sequence[Thread]") -> None:
-    """Print a table of threads and their total size."""
+    """Print a table of threads."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, expand=True)  # the question takes what the others leave
     for heading, justify in (("thread", "left"), ("state", "left"), ("turns", "right"), ("last used", "left")):
         table.add_column(heading, justify="right" if justify == "right" else "left", no_wrap=heading != "thread")
-    table.add_column("size", justify="right", no_wrap=True)
     table.add_column("question", overflow="ellipsis", no_wrap=True, ratio=1)
     for thread in threads:
         used = thread.updated.astimezone().strftime("%Y-%m-%d %H:%M")
         name, question = Text(one_line(thread.id)), Text(shortened(thread.question))
-        table.add_row(name, thread.state, f"{thread.turns:,}", used, shown_bytes(thread.bytes), question)
+        table.add_row(name, thread.state, f"{thread.turns:,}", used, question)
     out.print(table)
-    checkpoints, size = sum(thread.checkpoints for thread in threads), sum(thread.bytes for thread in threads)
-    out.print(f"{counted(len(threads), 'thread')}, {counted(checkpoints, 'checkpoint')}, {shown_bytes(size)}")
 
 
 def thread_data(run: "SavedThread") -> dict[str, object]:

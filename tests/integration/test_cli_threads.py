@@ -160,17 +160,13 @@ def test_a_killed_run_is_listed_and_gone_on_with(home: dict[str, str], server: s
     assert error(run(home, *same), MISUSED).startswith("thread t is finished")
 
 
-def test_threads_are_pruned_and_deleted(home: dict[str, str], server: str) -> None:
+def test_old_threads_are_deleted(home: dict[str, str], server: str) -> None:
     assert "there are no threads" in run(home, "threads", "list").stdout
     for question in ("Which word?", "Which letter?"):
         assert run(home, "solve", question, "--thread", "t", "--model", server).returncode == 0
-    pruned = run(home, "threads", "prune").stdout
-    match = re.fullmatch(r"pruned 1 thread: ([\d.]+) kB before, ([\d.]+) kB after\n", pruned)
-    assert match
-    assert float(match[2]) * 3 < float(match[1])
     assert "Which letter?" in run(home, "threads", "show", "t").stdout
-    assert run(home, "threads", "prune", "--older-than", "1d").stdout.startswith("deleted 0 threads")
+    assert run(home, "threads", "prune").stdout == "deleted 0 threads\n"
     refusal = run(home, "threads", "prune", "--older-than", "0m")
     assert error(refusal, MISUSED) == "this deletes 1 thread; add --yes"
-    deleted = run(home, "threads", "prune", "--older-than", "0m", "--yes").stdout
-    assert re.fullmatch(r"deleted 1 thread: [\d.]+ kB before, 0.0 kB after\n", deleted)
+    assert run(home, "threads", "prune", "--older-than", "0m", "--yes").stdout == "deleted 1 thread\n"
+    assert "there are no threads" in run(home, "threads", "list").stdout

@@ -21,6 +21,11 @@ SAID: dict[str, str] = {
 """Results of the turns of a resumed run, by the point of the kill."""
 
 
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    return f"sqlite:{tmp_path / 'threads.sqlite'}"
+
+
 def start(spec: str, thread: str, folder: Path, point: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "tests.integration.durability.agent", spec, thread, str(folder), point]
     # Strict serialisation is ours, not the environment's.
