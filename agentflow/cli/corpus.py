@@ -18,25 +18,23 @@ app = typer.Typer(
 
 @app.command(epilog="Example: agentflow corpus build wikipedia.jsonl.gz --out wikipedia.sqlite")
 def build(
-    dump: Annotated[
-        Path, typer.Argument(help="JSON lines with title and text (.jsonl, .jsonl.gz), or a .zim archive.")
-    ],
+    dump: Annotated[Path, typer.Argument(help="JSON lines with title and text (.jsonl, .jsonl.gz).")],
     out: Annotated[Path | None, typer.Option(help="The index; by default beside the dump, ending in .sqlite.")] = None,
 ) -> None:
-    """Build a full-text index of a dump. An interrupted build resumes where it stopped."""
+    """Build a full-text index of a dump."""
     from agentflow.tools.encyclopedia.corpus import CorpusError
-    from agentflow.tools.encyclopedia.corpus_build import build_from_dump
-    from agentflow.tools.encyclopedia.dumps import open_dump
+    from agentflow.tools.encyclopedia.corpus_build import build as build_index
+    from agentflow.tools.encyclopedia.dumps import Dump
 
     index = out or dump.with_name(f"{dump.name.partition('.')[0] or 'corpus'}.sqlite")
     start = time.monotonic()
     try:
-        source = open_dump(dump)
+        source = Dump(dump)
     except CorpusError as error:
         fail(str(error), MISUSED)
     try:
         with BuildView(console(stderr=True)) as view:
-            number = build_from_dump(index, source, view.show)
+            number = build_index(index, source.passages(), lambda so_far: view.show(so_far, source.done, source.total))
     except CorpusError as error:
         fail(str(error), FAILED)
     typer.echo(f"{number:,} passages are in {index} ({time.monotonic() - start:.0f} s)")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from agentflow.rl.apps.trainable import Split
     from agentflow.rl.run.training_log import Line
     from agentflow.rl.settings import TrainingSettings
-    from agentflow.tools.encyclopedia.corpus_build import Progress as BuildProgress
 
 
 class Bar:
@@ -81,15 +80,13 @@ class BuildView(Bar):
         columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.description}"), TimeRemainingColumn())
         super().__init__(out, *columns, says="starting", total=None)
 
-    def show(self, progress: "BuildProgress") -> None:
-        """Update after a batch was written or reading has ended."""
-        reading = progress.phase == "reading"
-        says = f"{progress.passages:,} passages{'' if reading else ', merging the index'}"
+    def show(self, passages: int, done: int, total: int) -> None:
+        """Update after a batch was written, when `done` bytes of the dump were read."""
+        reading = done < total
+        says = f"{passages:,} passages{'' if reading else ', merging the index'}"
         # Merging reports no progress, so the total is unknown.
-        self._bar.update(
-            self._task, completed=progress.done, total=progress.total if reading else None, description=says
-        )
-        tenths = progress.done * 10 // max(1, progress.total)
+        self._bar.update(self._task, completed=done, total=total if reading else None, description=says)
+        tenths = done * 10 // max(1, total)
         if not self._out.is_terminal and (tenths > self._tenths or not reading):
             self._tenths = tenths
             self._out.print(f"{10 * tenths} %, {says}")

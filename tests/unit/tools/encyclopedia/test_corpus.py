@@ -1,16 +1,8 @@
-"""The index of an encyclopedia: what it finds, and builds that are stopped, killed and resumed."""
+"""The index of an encyclopedia: what it finds, and how it is built."""
 
-import json
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,8 +11,8 @@ from hypothesis import strategies as st
 
 from agentflow.tools.encyclopedia import corpus_build
 from agentflow.tools.encyclopedia.corpus import Corpus, CorpusError, Passage
-from agentflow.tools.encyclopedia.corpus_build import Progress, build, build_from_dump, partial_of
-from agentflow.tools.encyclopedia.dumps import JsonLines, open_dump
+from agentflow.tools.encyclopedia.corpus_build import build
+from agentflow.tools.encyclopedia.dumps import Dump
 from tests.failing import fails
 
 PASSAGES = [
@@ -105,117 +97,29 @@ def test_what_is_not_a_corpus_is_refused(tmp_path: Path) -> None:
             Corpus(tmp_path / name)
 
 
-# Builds from a dump.
-
-
-NUMBERED = [Passage(f"Title {n}", f"Passage number {n} on topic{n % 7}.", str(n)) for n in range(500)]
-
-
-@pytest.fixture
-def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_a_dump_becomes_an_index_and_progress_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_build, "BATCH", 50)
-    return write(tmp_path / "dump.jsonl", NUMBERED)
-
-
-def write(path: Path, passages: list[Passage]) -> Path:
-    lines = (json.dumps({"id": p.id, "title": p.title, "text": p.text}) for p in passages)
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return path
-
-
-def rows(path: Path) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return [
-            *connection.execute("SELECT * FROM passage ORDER BY number"),
-            *connection.execute("SELECT rowid, bm25(words) FROM words WHERE words MATCH 'topic3' ORDER BY rowid"),
-            *connection.execute("SELECT * FROM common ORDER BY term"),
-        ]
-
-
-class Stops(JsonLines):
-    """A dump whose reading is interrupted."""
-
-    after = 230
-
-    def articles(self, start: int = 0) -> Iterator[tuple[int, list[Passage]]]:
-        for number, article in enumerate(super().articles(start)):
-            if number == self.after:
-                raise KeyboardInterrupt
-            yield article
-
-
-def test_a_dump_becomes_an_index_and_progress_is_told(dump: Path, tmp_path: Path) -> None:
-    told: list[Progress] = []
-    assert build_from_dump(tmp_path / "new folder" / "i.sqlite", open_dump(dump), told.append) == 500
-    assert [one.passages for one in told] == [*range(0, 501, 50), 500]
-    assert [one.phase for one in told] == ["reading"] * 11 + ["indexing"]
-    assert all(before.done <= after.done for before, after in pairwise(told))
-    assert told[-1].done == told[-1].total == dump.stat().st_size
-    assert [file.name for file in (tmp_path / "new folder").iterdir()] == ["i.sqlite"]
-    build(tmp_path / "whole.sqlite", NUMBERED)
-    assert rows(tmp_path / "new folder" / "i.sqlite") == rows(tmp_path / "whole.sqlite")
-
-
-def test_a_build_that_was_stopped_goes_on_and_another_dump_begins_anew(dump: Path, tmp_path: Path) -> None:
-    path, told = tmp_path / "i.sqlite", list[Progress]()
-    with pytest.raises(KeyboardInterrupt):
-        build_from_dump(path, Stops(dump), lambda _: None)
-    assert not path.exists()
-    assert build_from_dump(path, open_dump(dump), told.append) == 500
-    assert told[0].passages == 200  # whole batches
-    assert not partial_of(path).exists()
-    build(tmp_path / "whole.sqlite", NUMBERED)
-    assert rows(path) == rows(tmp_path / "whole.sqlite")
-    with pytest.raises(KeyboardInterrupt):
-        build_from_dump(path, Stops(dump), lambda _: None)
-    assert partial_of(path).exists()
-    write(dump, NUMBERED[:90])
-    assert build_from_dump(path, open_dump(dump), lambda _: None) == 90
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("seconds", [0.2, 0.6, 1.0])
-def test_a_build_that_was_killed_goes_on(tmp_path: Path, seconds: float) -> None:
-    """The process is killed while reading, merging or renaming; the files are then always usable."""
-    dump = write(tmp_path / "dump.jsonl", [Passage(f"T{n}", f"word{n % 13} " * 50, str(n)) for n in range(3000)])
-    program = (
-        "import sys, pathlib\nfrom agentflow.tools.encyclopedia import corpus_build, dumps\ncorpus_build.BATCH = 20\n"
-        "print('go', flush=True)\n"
-        "corpus_build.build_from_dump(pathlib.Path(sys.argv[1]), dumps.open_dump(pathlib.Path(sys.argv[2])), "
-        "lambda _: None)"
-    )
-    path = tmp_path / "i.sqlite"
-    with subprocess.Popen([sys.executable, "-c", program, path, dump], stdout=subprocess.PIPE) as process:
-        assert process.stdout
-        process.stdout.readline()
-        time.sleep(seconds)
-        os.kill(process.pid, signal.SIGKILL)
-    if not path.exists():
-        assert build_from_dump(path, open_dump(dump), lambda _: None) == 3000
+    (tmp_path / "dump.jsonl").write_text("".join(f'{{"title": "T{n}", "text": "topic{n % 7}"}}\n' for n in range(120)))
+    dump, path, told = Dump(tmp_path / "dump.jsonl"), tmp_path / "new folder" / "i.sqlite", list[tuple[int, int]]()
+    assert build(path, dump.passages(), lambda number: told.append((number, dump.done))) == 120
+    assert [number for number, _ in told] == [50, 100, 120]
+    assert 0 < told[0][1] < told[1][1] < told[2][1] == dump.total
+    assert [file.name for file in path.parent.iterdir()] == ["i.sqlite"]
     with closing(Corpus(path)) as built:
-        assert len(built) == 3000
-        assert built.page("T2999")
-        assert len(built.search("word5", 5)) == 5
-
-
-def test_two_builds_of_one_index_do_not_mix(dump: Path, tmp_path: Path) -> None:
-    path = tmp_path / "i.sqlite"
-
-    def meanwhile(progress: Progress) -> None:
-        if progress.passages == 100:
-            with fails(CorpusError, "locked"):
-                build_from_dump(path, open_dump(dump), lambda _: None)
-
-    assert build_from_dump(path, open_dump(dump), meanwhile) == 500
+        assert (len(built), built.page("T119")) == (120, Passage("T119", "topic0"))
+        assert [hit.title for hit in built.search("topic3", 2)] == ["T3", "T10"]
 
 
 def test_an_empty_dump_and_a_file_in_the_way_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
     with fails(CorpusError, "empty_dump"):
-        build_from_dump(tmp_path / "i.sqlite", open_dump(tmp_path / "empty.jsonl"), lambda _: None)
-    partial_of(tmp_path / "j.sqlite").write_text("not a database, and long enough to be told apart" * 50)
-    with fails(CorpusError, "unwritable", "j.sqlite", ".partial"):
-        build_from_dump(tmp_path / "j.sqlite", open_dump(write(tmp_path / "d.jsonl", NUMBERED)), lambda _: None)
+        build(tmp_path / "i.sqlite", Dump(tmp_path / "empty.jsonl").passages())
+    with fails(CorpusError, "unwritable", "empty.jsonl/i.sqlite"):
+        build(tmp_path / "empty.jsonl" / "i.sqlite", PASSAGES)
+    (tmp_path / "folder" / "in the way").mkdir(parents=True)
+    with fails(CorpusError, "unwritable", "folder"):
+        build(tmp_path / "folder", PASSAGES)
+    assert {file.name for file in tmp_path.iterdir()} == {"empty.jsonl", "folder"}
 
 
 # Queries of common words.
