@@ -11,7 +11,6 @@ from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.statistics import pass_at
-from agentflow.evals.votes import majority
 from agentflow.graph.run.trace import Tokens
 from agentflow.nodes.verifier import UNREADABLE as UNREADABLE_VERDICT
 from agentflow.tools.result import ErrorClass
@@ -108,8 +107,6 @@ class Summary:
     """pass@k by k over the tasks with a record; empty if each has one sample. The accuracy is then avg@n."""
     abstained: int = 0
     """Samples whose answer was not sure enough to be given. They count as wrong."""
-    majority: float | None = None
-    """Accuracy of the most frequent answer to each question; None if each has one sample."""
 
     @property
     def tokens(self) -> Tokens:
@@ -155,7 +152,6 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         seconds=sum(record.seconds for record in records) / max(1, len(records)),
         pass_at=passes(records),
         abstained=sum(record.status == "abstained" for record in records),
-        majority=majority(records),
     )
 
 

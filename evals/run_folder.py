@@ -9,8 +9,6 @@ from agentflow.tools.coded_error import CodedError
 from agentflow.tools.json_codec import model_from_json, object_from_json, read_regular
 
 SETTINGS = "settings.json"
-RULINGS = "rulings.jsonl"
-"""File of an evaluation that version 0.1.0 scored again, which this version does not read."""
 
 Kind = Literal["evaluation", "training", "prompts"]
 
@@ -45,8 +43,6 @@ def read_settings(folder: Path, model: type[Settings]) -> Settings:
         raise RunFolderError(
             f"{folder} holds no {wanted}: {SETTINGS} cannot be read ({error.strerror})", code="unreadable"
         ) from error
-    if (folder / RULINGS).exists():
-        raise RunFolderError(other_version(folder), code="other_version")
     kind = kind_of(content)
     if kind and kind != wanted:
         raise RunFolderError(

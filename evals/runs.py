@@ -69,10 +69,6 @@ class Run:
         right = sum(record.correct for record in records)
         return sum(record.usage.total_tokens for record in records) / right if right else math.inf
 
-    def questions(self, benchmark: str) -> dict[str, str]:
-        """Return the texts of the questions that have a record, by id of the task."""
-        return {record.task.id: record.task.question for record in self.records if record.benchmark == benchmark}
-
     def _cell(self, benchmark: str, records: Sequence[Record]) -> "Cell":
         epochs, asked = self.settings.epochs, self.settings.benchmarks.get(benchmark)
         questions = max(asked.questions if asked else 0, len({record.task.id for record in records}))

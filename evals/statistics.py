@@ -68,16 +68,6 @@ def pass_at(tries: Mapping[str, Sequence[float]]) -> dict[int, float]:
 
 
 @dataclass(frozen=True)
-class Flip:
-    """A task whose share of correct samples differs between two evaluations."""
-
-    id: str
-    question: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Comparison of two evaluations on the tasks of both. Accuracies are means over tasks of the mean over samples."""
 

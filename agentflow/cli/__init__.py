@@ -15,7 +15,6 @@ from agentflow.cli import (
     data,
     evaluate,
     init_app,
-    judging,
     mcp,
     report,
     rescore,
@@ -34,7 +33,7 @@ from agentflow.version import __version__
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
 for commands in (solve, chat, init_app, try_app, calibrate, train, view, serve, mcp):
     app.add_typer(commands.app)
-for commands in (judging, rescore, report):
+for commands in (rescore, report):
     evaluate.app.add_typer(commands.app)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(data.app, name="data")

@@ -1,7 +1,7 @@
 """`agentflow eval`: evaluate on benchmarks.
 
 It is a group whose default command has no name: an argument that names none of its commands is a benchmark. The other
-commands, such as `agentflow eval judge`, are in files of their own, which `agentflow.cli` adds.
+commands, such as `agentflow eval rescore`, are in files of their own, which `agentflow.cli` adds.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ app = typer.Typer(cls=EvalGroup)
 
 @app.callback()
 def evaluation() -> None:
-    """Evaluate on benchmarks; judge, compare and report evaluations."""
+    """Evaluate on benchmarks; rescore, compare and report evaluations."""
 
 
 @dataclass

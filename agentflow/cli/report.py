@@ -7,13 +7,12 @@ import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.options import AsJson
-from agentflow.console.evaluations import comparison_data, print_comparison, print_flips
+from agentflow.console.evaluations import comparison_data, print_comparison
 from agentflow.console.terminal import console, print_json
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
     from agentflow.evals.runs import Run
-    from agentflow.evals.statistics import Flip
 
 app = typer.Typer()
 
@@ -50,11 +49,9 @@ def report(
 def compare(
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder of an evaluation.")],
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.")],
-    flips: Annotated[bool, typer.Option("--flips", help="List the questions that came out otherwise.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Test whether two evaluations differ, question by question."""
-    from agentflow.evals.benchmarks.catalogue import BENCHMARKS
     from agentflow.evals.statistics import compare as compared
     from agentflow.evals.statistics import holm
 
@@ -72,28 +69,14 @@ def compare(
     if different := _other_settings(a, b):
         say(f"note: besides the planner, they differ in {', '.join(different)}")
     corrected = dict(zip(found, holm(list(found.values())), strict=True))
-    gated = [name for name, one in BENCHMARKS.items() if one.gated]
-    flipped = {name: _flips(a, b, name) for name in found} if flips else {}
     if as_json:
-        print_json(comparison_data((a.name, b.name), corrected, flipped, gated))
+        print_json(comparison_data((a.name, b.name), corrected))
         return
     print_comparison(console(), (a.name, b.name), corrected)
     for name in found:
         both = a.tries(name).keys() & b.tries(name).keys()
         costs = [f"{run.tokens_per_right_answer(name, both):,.0f} ({run.name})" for run in (a, b)]
         typer.echo(one_line(f"{name}: tokens per right answer: {', '.join(costs)}"))
-    print_flips(console(), flipped, gated)
-
-
-def _flips(a: "Run", b: "Run", benchmark: str) -> "list[Flip]":
-    from statistics import fmean
-
-    from agentflow.evals.statistics import Flip
-
-    before, after, texts = a.tries(benchmark), b.tries(benchmark), a.questions(benchmark)
-    common = [name for name in before if name in after]
-    found = [Flip(name, texts[name], fmean(before[name]), fmean(after[name])) for name in common]
-    return [one for one in found if one.before != one.after]
 
 
 def read_folders(folders: list[Path]) -> "list[Run]":

@@ -62,14 +62,13 @@ def view(
 
 
 def _roots(runs: list[Path]) -> "list[Root]":
-    from agentflow.evals.run_folder import RULINGS, SETTINGS, kind_of, other_version
+    from agentflow.evals.run_folder import SETTINGS, kind_of, other_version
     from agentflow.view.run_index import Root
 
     for path in runs:
         if not path.exists():
             fail(f"there is no {path}; name a folder of runs, or a file of solve --trace", MISUSED)
-        before = (path / SETTINGS).is_file() and not kind_of((path / SETTINGS).read_bytes())
-        if before or (path / RULINGS).exists():
+        if (path / SETTINGS).is_file() and not kind_of((path / SETTINGS).read_bytes()):
             fail(other_version(path), MISUSED)
     if runs:
         return [Root(path.resolve()) for path in dict.fromkeys(runs)]

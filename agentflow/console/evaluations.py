@@ -1,7 +1,6 @@
-"""Tables of evaluations: summaries, a judge's calibration, comparisons, changed scores, and the benchmarks."""
+"""Tables of evaluations: summaries, comparisons, changed scores, and the benchmarks."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -13,11 +12,10 @@ from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import one_line
 
 if TYPE_CHECKING:
-    from agentflow.evals.calibration import Calibration
     from agentflow.evals.evaluate import Results
     from agentflow.evals.metrics import GroupSummary, Summary
     from agentflow.evals.record import Record
-    from agentflow.evals.statistics import Comparison, Flip
+    from agentflow.evals.statistics import Comparison
     from agentflow.graph.run.cost import Price
 
 _SHOWN_FAILURES, _SHOWN_CHANGES = 8, 20
@@ -92,8 +90,6 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
     )
     for k, share in summary.pass_at.items():
         yield f"pass@{k}", f"{share:.3f}"
-    if summary.majority is not None:
-        yield "majority vote", f"{summary.majority:.3f}"
     for name, mean in summary.metrics.items():
         yield name, f"{mean:.3f}"
     if total.undecided:
@@ -169,7 +165,6 @@ def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str
         "families": {group.name: {"tries": group.number, "correct": group.correct} for group in summary.families},
         "metrics": summary.metrics,
         "pass_at": summary.pass_at,
-        "majority": summary.majority,
         "turns": total.mean_turns,
         "tool_call_errors": summary.errors,
         "tools": summary.tools,
@@ -177,37 +172,6 @@ def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str
         "seconds": summary.seconds,
         "modules": summary.modules,
     }
-
-
-def print_calibration(out: Console, found: "Calibration", prompt: str) -> None:
-    """Print a judge's decisions by kind of answer, and its errors. `prompt` is the hash of the judge's prompt."""
-    table = Table("answers", box=None, pad_edge=False)
-    for heading in ("n", "false accepts", "false rejects", "undecided"):
-        table.add_column(heading, justify="right")
-    for kind, of in found.by_kind.items():
-        table.add_row(*_calibrated(one_line(kind), of))
-    table.add_section()
-    table.add_row(*_calibrated("all", found), style="bold")
-    out.print(table)
-    right = [row for row in found.rows if row.correct]
-    wrong = len(found.rows) - len(right)
-    facts = {
-        "kappa": f"{found.kappa:.3f} (1 is full agreement, 0 is chance)",
-        "false accepts": f"{len(found.false_accepts)} of {wrong} incorrect answers",
-        "false rejects": f"{len(found.false_rejects)} of {len(right)} correct answers",
-        "undecided": str(len(found.undecided)),
-        "prompt": prompt,
-    }
-    out.print()
-    for name, value in facts.items():
-        out.print(Text(f"{name:<18}{value}"))
-    for name, rows in (("accepted", found.false_accepts), ("rejected", found.false_rejects)):
-        for row in rows[:_SHOWN_FAILURES]:
-            out.print(Text(f"wrongly {name}  {cut(one_line(row.gold), SHORT)} | {cut(one_line(row.answer), SHORT)}"))
-
-
-def _calibrated(name: str, found: "Calibration") -> Iterable[str]:
-    return name, *(str(len(rows)) for rows in (found.rows, found.false_accepts, found.false_rejects, found.undecided))
 
 
 def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "Comparison"]) -> None:
@@ -235,23 +199,8 @@ def _passes(found: "Comparison") -> str:
     return f"@{k} {100 * first:.1f} -> {100 * second:.1f}"
 
 
-def print_flips(out: Console, flips: Mapping[str, Sequence["Flip"]], gated: Collection[str]) -> None:
-    """Print the questions whose score changed, losses first; without texts for benchmarks in `gated`."""
-    for name, found in flips.items():
-        lost = sum(one.after < one.before for one in found)
-        out.print(Text(f"{one_line(name)}: {lost:,} lost, {len(found) - lost:,} gained"))
-        for one in sorted(found, key=lambda one: one.after - one.before):
-            asked = "" if name in gated else cut(one_line(one.question), SHORT)
-            out.print(Text(f"  {one.before:.2f} -> {one.after:.2f}  {one.id}  {asked}".rstrip()))
-
-
-def comparison_data(
-    names: tuple[str, str],
-    found: Mapping[str, "Comparison"],
-    flips: Mapping[str, Sequence["Flip"]],
-    gated: Collection[str],
-) -> dict[str, object]:
-    """Return a comparison as JSON data: shares from 0 to 1, and flips without texts for benchmarks in `gated`."""
+def comparison_data(names: tuple[str, str], found: Mapping[str, "Comparison"]) -> dict[str, object]:
+    """Return a comparison as JSON data, with shares from 0 to 1."""
     return {
         "evaluations": names,
         "benchmarks": {
@@ -266,10 +215,6 @@ def comparison_data(
                 "differs": one.shown,
             }
             for name, one in found.items()
-        },
-        "flips": {
-            name: [replace(one, question="" if name in gated else one.question) for one in flipped]
-            for name, flipped in flips.items()
         },
     }
 

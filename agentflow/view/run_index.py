@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentflow.evals.run_folder import RULINGS, SETTINGS, kind_of
+from agentflow.evals.run_folder import SETTINGS, kind_of
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.untrusted_text import one_line
 from agentflow.view.lines import open_file, read_file
@@ -127,9 +127,7 @@ class RunIndex:
                 yield from self._inside(path, depth - 1)
 
     def _kind_of_folder(self, folder: Path) -> type[Source] | None:
-        """Return the kind in settings.json, which is read again only if it changes; None with rulings."""
-        if (folder / RULINGS).exists():
-            return None
+        """Return the kind in settings.json, which is read again only if it changes."""
         path = folder / SETTINGS
         try:
             stat = path.lstat()

@@ -1,7 +1,6 @@
 """Selection of a benchmark's tasks: by id, by position, by family or by random sampling."""
 
 import random
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,8 +19,6 @@ class Selection:
     """Range of positions such as "20:40", "20:" or ":40"; they count from 0, and the end is exclusive."""
     sample: int | None = None
     """Size of a random sample."""
-    per_family: int | None = None
-    """Size of a random sample of each family."""
     seed: int = 0
 
     def __bool__(self) -> bool:
@@ -39,11 +36,6 @@ class Selection:
                 )
             found = [one for one in found if one.family in self.families]
         found = found[range_of(self.span)]
-        if self.per_family:
-            by_family: dict[str, list[Task]] = defaultdict(list)
-            for one in found:
-                by_family[one.family].append(one)
-            found = [one for members in by_family.values() for one in self._drawn(members, self.per_family)]
         if self.sample:
             found = self._drawn(found, self.sample)
         if not found:

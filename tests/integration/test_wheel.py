@@ -113,7 +113,7 @@ def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
         linked = [info.filename for info in archive.infolist() if (info.external_attr >> 16) & 0o170000 == 0o120000]
     assert {name.partition("/")[0] for name in names} == {"agentflow", names[-1].partition("/")[0]}
     assert {"agentflow/py.typed", "agentflow/graph/agent.py", "agentflow/tools/sandbox/fork_server.py"} <= set(names)
-    data = ("calibration.jsonl", "benchmarks/catalogue.json", "benchmarks/subsets/medqa.official.txt")
+    data = ("benchmarks/catalogue.json", "benchmarks/subsets/medqa.official.txt")
     assert {f"agentflow/evals/{name}" for name in data} <= set(names)
     assert not [name for name in names if "test" in name.lower() or name.endswith((".pyc", ".env"))]
     assert not linked

@@ -52,7 +52,6 @@ def world(folder: Path) -> None:
     (folder / "quizzes.jsonl").write_text("".join(quiz.replace("city", f"city {number}") for number in range(40)))
     (folder / "binary").write_bytes(b"\xff\xfe\x00")
     write_run(folder / "seed", [record(number, correct=number < 3) for number in range(6)])
-    (write_run(folder / "ruled", []) / "rulings.jsonl").touch()
     write_run(folder / "own", [record(0, benchmark="gone.jsonl")])
     write_run(folder / "other", [record(number, benchmark="aime24") for number in range(3)])
 

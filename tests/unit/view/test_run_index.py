@@ -97,11 +97,6 @@ def test_the_last_line_and_the_last_score_of_a_try_count(tmp_path: Path) -> None
     assert [row.outcome for _, row in only(found).rows()] == ["correct", "incorrect"]
 
 
-def test_a_run_with_rulings_of_an_earlier_version_has_traces_but_no_scores(tmp_path: Path) -> None:
-    (write_run(tmp_path / "eval", [record(0)]) / "rulings.jsonl").touch()
-    assert only(index(tmp_path)).kind == "traces"
-
-
 def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
     write_run(tmp_path / "eval", [record(0)])
     append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))

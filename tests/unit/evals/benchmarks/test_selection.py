@@ -37,11 +37,8 @@ def test_a_larger_sample_keeps_the_smaller_one(number: int, seed: int) -> None:
     assert smaller == Selection(sample=number, seed=seed).of(QUESTIONS)
 
 
-def test_seeds_draw_different_ones_and_a_family_as_many_as_it_has() -> None:
+def test_seeds_draw_different_ones() -> None:
     assert Selection(sample=5, seed=1).of(QUESTIONS) != Selection(sample=5, seed=2).of(QUESTIONS)
-    families = [one.family for one in Selection(per_family=3).of(QUESTIONS)]
-    assert (families.count("odd"), families.count("even")) == (3, 3)
-    assert len(Selection(per_family=99).of(QUESTIONS)) == 40
 
 
 @pytest.mark.parametrize(
