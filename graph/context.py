@@ -161,19 +161,14 @@ class Context(BaseModel):
     search_cache: str = Field(
         default="off",
         title="Search cache",
-        description="Cache of search results: off, use (request only missing ones), record (request and store all), "
-        "replay (never request). MODE:FILE names the file.",
-        examples=["off", "use", "record", "replay"],
+        description="Cache of search results: off, use (request and store missing ones), replay (never request). "
+        "MODE:FILE names the file.",
+        examples=["off", "use", "replay"],
     )
     web_pages: Literal["answer", "passages"] = Field(
         default="answer",
         title="Web pages",
         description="Output of web_search: the model's answer from the page, or its best passages.",
-    )
-    embeddings: str = Field(
-        default="",
-        title="Embeddings",
-        description="Model that ranks a web page's passages, as provider:model@base_url. Empty: BM25, without a model.",
     )
     max_turns: int = Field(default=10, ge=1, le=100, title="Turns", description="Most planner turns of one run.")
     max_seconds: float = Field(
@@ -340,4 +335,4 @@ class Context(BaseModel):
     @property
     def search(self) -> SearchSettings:
         """Return the settings of the search tools."""
-        return SearchSettings(self.corpus_name, self.search_engine, self.web_pages, self.embeddings, self.search_cache)
+        return SearchSettings(self.corpus_name, self.search_engine, self.web_pages, self.search_cache)

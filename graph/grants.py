@@ -44,8 +44,6 @@ def check_grants(context: Context) -> None:
     for model in (context.model, *context.models.values()):
         if isinstance(model, str):
             _check_model(model)
-    if context.embeddings:
-        _check_model(context.embeddings)
     if context.corpus.startswith(("http://", "https://")):
         _check_endpoint(context.corpus)
     elif context.corpus not in ("auto", LIVE, PACKAGE) and not provider(context.corpus):

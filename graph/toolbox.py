@@ -18,7 +18,6 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import BaseTool, tool
 
 from agentflow.graph.context import Context, Model, Sampling
-from agentflow.graph.models.embeddings import load_embeddings
 from agentflow.graph.models.loading import aload_model, called_by, complete
 from agentflow.graph.models.spec import ModelError
 from agentflow.tools import external
@@ -173,9 +172,8 @@ def granted_tools() -> list[str]:
 
 
 def _standard(name: str, ask: Ask, search: SearchSettings) -> dict[str, BaseTool]:
-    embeddings = load_embeddings(search.embeddings) if search.embeddings else None
     try:
-        return standard_tools([name], ask, search, embeddings)
+        return standard_tools([name], ask, search)
     except SpecError:
         raise
     except ValueError as error:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import NoReturn
 
-from langchain_core.embeddings import Embeddings
 from langchain_core.tools import BaseTool
 
 from agentflow.tools.base_generator import Ask, base_generator, prompt
@@ -35,8 +34,6 @@ class Parts:
     ask: Ask
     """The run's model for tools."""
     search: SearchSettings
-    embeddings: Embeddings | None
-    """Ranks passages."""
 
     @property
     def cache(self) -> SearchCache | None:
@@ -92,9 +89,7 @@ TOOLS: dict[str, ToolSpec] = {
         problem=_google_problem,
     ),
     "web_search": ToolSpec(
-        build=lambda parts: web_search(
-            parts.ask, returns=parts.search.pages, embeddings=parts.embeddings, cache=parts.cache
-        ),
+        build=lambda parts: web_search(parts.ask, returns=parts.search.pages, cache=parts.cache),
         problem=_web_problem,
         prompt=PROMPT,
     ),
@@ -104,11 +99,9 @@ STANDARD_TOOLS: tuple[str, ...] = tuple(TOOLS)
 OFFLINE_TOOLS: tuple[str, ...] = tuple(name for name, spec in TOOLS.items() if not spec.searches)
 
 
-def standard_tools(
-    names: Iterable[str], ask: Ask, search: SearchSettings, embeddings: Embeddings | None = None
-) -> dict[str, BaseTool]:
+def standard_tools(names: Iterable[str], ask: Ask, search: SearchSettings) -> dict[str, BaseTool]:
     """Return the named tools. Raises SpecError or ValueError."""
-    return {name: _spec(name).build(Parts(ask, search, embeddings)) for name in names}
+    return {name: _spec(name).build(Parts(ask, search)) for name in names}
 
 
 def standard_cards(names: Iterable[str]) -> dict[str, ToolCard]:

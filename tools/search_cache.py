@@ -1,12 +1,10 @@
 """Results of search tools in one SQLite file, so that a run can be repeated without the network.
 
-There are four modes. `off` disables the cache. `use` answers from the file and requests only missing entries. `record`
-always makes the request and stores the result. `replay` never makes a request, and a missing entry is a failure that
-says so. Failures are recorded too, since a replayed run has to meet them again. `use` retries recorded failures, and a
-failure never replaces a stored result.
+There are three modes. `off` disables the cache. `use` answers from the file, and makes and stores the requests that it
+lacks. `replay` never makes a request, and a missing entry is a failure that says so.
 
-A key is the tool, the source as configured, and the request; values are JSON. Concurrent identical requests are merged
-into one (single flight). Several processes may share a file.
+A key is the tool, the source as configured, and the request; values are JSON. Concurrent identical requests are made
+once. Several processes may share a file.
 """
 
 import asyncio
@@ -17,7 +15,6 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,7 +23,7 @@ import platformdirs
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 
-MODES = ("off", "use", "record", "replay")
+MODES = ("off", "use", "replay")
 
 Load = Callable[[], Awaitable[Any]]
 """Requests the source. Returns a JSON value, or raises ToolFailure."""
@@ -34,15 +31,11 @@ Load = Callable[[], Awaitable[Any]]
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answer (
     key TEXT PRIMARY KEY, tool TEXT NOT NULL, source TEXT NOT NULL, request TEXT NOT NULL,
-    value TEXT, error TEXT, message TEXT, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+    value TEXT, at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
 )
 """
-_KEEP = """
-INSERT INTO answer (key, tool, source, request, value, error, message) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET
-    value = excluded.value, error = excluded.error, message = excluded.message, at = CURRENT_TIMESTAMP
-    WHERE excluded.error IS NULL OR answer.error IS NOT NULL
-"""
+_READ = "SELECT value FROM answer WHERE key = ? AND value IS NOT NULL"
+_KEEP = "INSERT OR REPLACE INTO answer (key, tool, source, request, value) VALUES (?, ?, ?, ?, ?)"
 LOCK_SECONDS = 30
 """Seconds for which a process waits for another one's write."""
 
@@ -69,7 +62,7 @@ def unusable(spec: str) -> str | None:
     except ValueError as error:
         return str(error)
     if mode == "replay" and not path.is_file():
-        return f"there is no recording at {path}; make it with --context search_cache=record:{path}"
+        return f"there is no recording at {path}; make it with --context search_cache=use:{path}"
     if mode != "off" and path.exists() and not _is_database(path):
         return f"{path} is not a search cache; name another file after {mode}:"
     return None
@@ -94,14 +87,6 @@ def _named(path: Path) -> Iterator[None]:
         ) from error
 
 
-@dataclass
-class _Flight:
-    """A request in flight, and the number of callers that wait for it."""
-
-    task: "asyncio.Task[Any]"
-    waiting: int = 0
-
-
 class SearchCache:
     """Answers by tool, source and request."""
 
@@ -110,59 +95,32 @@ class SearchCache:
         self.mode, self.path = mode, path
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._flights: dict[tuple[asyncio.AbstractEventLoop, str], _Flight] = {}
+        self._under_way = weakref.WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock]()
 
     async def get(self, tool: str, source: str, request: str, load: Load) -> Any:
-        """Return the answer according to the mode.
-
-        Raises ToolFailure: the source's, a recorded one, or for a missing recording.
-        """
+        """Return the answer according to the mode. Raises ToolFailure: the source's, or for a missing recording."""
         question = (tool, source, request)
         key = hashlib.sha256(json.dumps(question).encode()).hexdigest()
-        flight_of = (asyncio.get_running_loop(), key)
-        flight = self._flights.get(flight_of)
-        if flight is None:
-            flight = self._flights[flight_of] = _Flight(asyncio.create_task(self._answer(key, question, load)))
-        flight.waiting += 1
-        try:
-            # A cancelled caller does not end the request for the others. It ends when no caller is left.
-            return await asyncio.shield(flight.task)
-        finally:
-            flight.waiting -= 1
-            if not flight.waiting:
-                del self._flights[flight_of]
-                flight.task.cancel()
-
-    async def _answer(self, key: str, question: tuple[str, str, str], load: Load) -> Any:
-        kept = None if self.mode == "record" else await asyncio.to_thread(self._read, key)
-        if kept and (kept[1] is None or self.mode == "replay"):
-            value, error, message = kept
-            if error is not None:
-                raise ToolFailure(ErrorClass(error), message)
-            return json.loads(value)
-        if self.mode == "replay":
-            raise ToolFailure(
-                ErrorClass.TOOL_ERROR,
-                f'{self.path} has no recording of {question[0]} "{question[2]}"',
-                code="no_recording",
-            )
-        try:
+        async with self._under_way.setdefault((asyncio.get_running_loop(), key), asyncio.Lock()):
+            if kept := await asyncio.to_thread(self._read, key):
+                return json.loads(kept)
+            if self.mode == "replay":
+                raise ToolFailure(
+                    ErrorClass.TOOL_ERROR, f'{self.path} has no recording of {tool} "{request}"', code="no_recording"
+                )
             value = await load()
-        except ToolFailure as failure:
-            await asyncio.to_thread(self._keep, key, question, None, failure.error.value, str(failure))
-            raise
-        await asyncio.to_thread(self._keep, key, question, json.dumps(value), None, None)
-        return value
+            await asyncio.to_thread(self._keep, key, question, json.dumps(value))
+            return value
 
-    def _read(self, key: str) -> tuple[Any, ...] | None:
+    def _read(self, key: str) -> str | None:
         with self._lock, _named(self.path):
-            row = self._open().execute("SELECT value, error, message FROM answer WHERE key = ?", (key,)).fetchone()
-        return row  # type: ignore[no-any-return]
+            row = self._open().execute(_READ, (key,)).fetchone()
+        return row[0] if row else None
 
-    def _keep(self, key: str, question: tuple[str, str, str], *outcome: str | None) -> None:
+    def _keep(self, key: str, question: tuple[str, str, str], value: str) -> None:
         storable = (part.encode("utf-8", "replace").decode() for part in question)
         with self._lock, _named(self.path):
-            self._open().execute(_KEEP, (key, *storable, *outcome))
+            self._open().execute(_KEEP, (key, *storable, value))
 
     def _open(self) -> sqlite3.Connection:
         """Return the open connection; the caller must hold the lock. Each statement is a separate transaction."""

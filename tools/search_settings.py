@@ -17,7 +17,5 @@ class SearchSettings:
     """Search engine of google_search (`providers.choice`)."""
     pages: Literal["answer", "passages"] = "answer"
     """Output of web_search: the model's answer from a page, or the passages themselves."""
-    embeddings: str = ""
-    """Ranking of a page's passages: BM25 if empty, else the embeddings of this model."""
     cache: str = "off"
     """Mode of the cache: see `search_cache.parse_mode`."""

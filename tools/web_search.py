@@ -8,7 +8,6 @@ result in memory.
 import asyncio
 from typing import Literal
 
-from langchain_core.embeddings import Embeddings
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
@@ -19,7 +18,7 @@ from agentflow.tools.search_cache import SearchCache
 from agentflow.tools.tool_model import RUN
 from agentflow.tools.untrusted_text import bounded_line, disarmed, mark_untrusted
 from agentflow.tools.web.extraction import decode, text_of_html, text_of_pdf
-from agentflow.tools.web.passages import rank, rank_by_embeddings, split
+from agentflow.tools.web.passages import rank, split
 from agentflow.tools.web.safe_http import PDF, Document, FetchPolicy, fetch
 
 BEST = 4
@@ -58,7 +57,6 @@ def web_search(
     policy: FetchPolicy | None = None,
     *,
     returns: Literal["answer", "passages"] = "answer",
-    embeddings: Embeddings | None = None,
     cache: SearchCache | None = None,
 ) -> BaseTool:
     """Return the tool.
@@ -67,7 +65,6 @@ def web_search(
         ask: The model that answers from the page.
         policy: The addresses and documents that may be fetched.
         returns: The model's answer, or the passages themselves, which needs no model.
-        embeddings: Rank the passages; BM25 ranks them without embeddings.
         cache: Stores the text of pages, but not the answers, which depend on the model.
     """
     policy = policy or FetchPolicy()
@@ -83,11 +80,7 @@ def web_search(
 
     async def run(query: str, url: str) -> str:
         address, text = await page(url.strip())
-        passages = await asyncio.to_thread(split, text)
-        if embeddings:
-            best = await rank_by_embeddings(query, passages, BEST, embeddings)
-        else:
-            best = await asyncio.to_thread(rank, query, passages, BEST)
+        best = await asyncio.to_thread(lambda: rank(query, split(text), BEST))
         if not best:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, f"no readable text at {address}")
         excerpts = "\n---\n".join(best)

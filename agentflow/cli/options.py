@@ -268,13 +268,10 @@ def _load_external(context: "Context") -> None:
 
 def _load_models(context: "Context") -> None:
     from agentflow.graph.context import MODULES
-    from agentflow.graph.models.embeddings import load_embeddings
     from agentflow.graph.models.loading import load_model
     from agentflow.graph.models.spec import ModelError
 
     try:
-        if context.embeddings:
-            load_embeddings(context.embeddings)
         for module in MODULES:
             load_model(context.model_name_of(module), context.sampling_of(module))
     except ModelError as error:

@@ -1,15 +1,7 @@
-"""Splitting of a text into passages, and their ranking by BM25 or by the embeddings of a LangChain model.
+"""Splitting of a text into passages, and their ranking by BM25, which needs no model and is deterministic."""
 
-BM25 is the default: it needs no key, no model and no network, and its order is deterministic.
-"""
-
-import asyncio
 import re
 from collections.abc import Sequence
-
-from langchain_core.embeddings import Embeddings
-
-from agentflow.tools.result import ErrorClass, ToolFailure
 
 CHUNK = 1200
 """Characters of a passage."""
@@ -54,21 +46,3 @@ def rank(query: str, chunks: Sequence[str], k: int) -> list[str]:
     asked = bm25s.tokenize(query, stopwords="en", show_progress=False)
     numbers, _ = retriever.retrieve(asked, k=k, show_progress=False)
     return [chunks[number] for number in sorted(numbers[0])]
-
-
-async def rank_by_embeddings(query: str, chunks: Sequence[str], k: int, embeddings: Embeddings) -> list[str]:
-    """Return chunks as `rank` does, by the cosine of the model's vectors. Raises ToolFailure(MODEL_ERROR)."""
-    if len(chunks) <= k:
-        return list(chunks)
-    import numpy as np
-
-    try:
-        vectors, asked = await asyncio.gather(embeddings.aembed_documents(list(chunks)), embeddings.aembed_query(query))
-        matrix, vector = np.asarray(vectors, dtype=float), np.asarray(asked, dtype=float)
-        lengths = np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector)
-        scores = matrix @ vector / np.maximum(lengths, 1e-12)
-    except Exception as error:  # external code may raise any exception
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ToolFailure(ErrorClass.MODEL_ERROR, f"the embeddings could not be computed ({reason})") from error
-    best = np.argsort(-scores, kind="stable")[:k]
-    return [chunks[number] for number in sorted(best)]

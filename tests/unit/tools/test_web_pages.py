@@ -1,4 +1,4 @@
-"""web_search on pages: robots.txt, PDF, encodings, embeddings, passages, and malicious servers."""
+"""web_search on pages: robots.txt, PDF, encodings, passages, and malicious servers."""
 
 import asyncio
 import gzip
@@ -18,15 +18,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agentflow.tools.result import ErrorClass, ToolFailure, ToolResult
+from agentflow.tools.result import ToolFailure, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute
 from agentflow.tools.web import extraction, robots
-from agentflow.tools.web.passages import rank_by_embeddings
 from agentflow.tools.web.safe_http import FetchPolicy, PageRefused, fetch
 from agentflow.tools.web_search import web_search
 from tests.failing import fails
@@ -48,8 +46,8 @@ async def _none(prompt: str) -> str:
     raise AssertionError("no model is asked for passages")
 
 
-async def passages(url: str, policy: FetchPolicy, query: str = "q", embeddings: Embeddings | None = None) -> ToolResult:
-    tool = web_search(_none, policy, returns="passages", embeddings=embeddings)
+async def passages(url: str, policy: FetchPolicy, query: str = "q") -> ToolResult:
+    tool = web_search(_none, policy, returns="passages")
     return await run_tool(tool, {"query": query, "url": url}, 120)
 
 
@@ -232,37 +230,6 @@ async def test_a_pdf_that_is_too_large_is_refused(httpserver: HTTPServer, open_p
     httpserver.expect_request("/a.pdf").respond_with_data(b"%PDF" + bytes(2 << 20), content_type="application/pdf")
     with fails(PageRefused, "large"):
         await fetch(httpserver.url_for("/a.pdf"), replace(open_policy, max_pdf_bytes=1 << 20))
-
-
-# Ranking.
-
-
-class Letters(Embeddings):
-    """Vectors that count letters, so that similarity is obvious."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[float(text.count(letter)) for letter in "xyz"] for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.embed_documents([text])[0]
-
-
-async def test_embeddings_rank_what_shares_no_word_and_their_failure_is_a_model_error(
-    httpserver: HTTPServer, open_policy: FetchPolicy
-) -> None:
-    class Down(Letters):
-        def embed_query(self, text: str) -> list[float]:
-            raise ConnectionError("down")
-
-    chunks = ["yyyy", "zz yy", "xx zzzz", "zzzz", "none"]
-    assert await rank_by_embeddings("z", chunks, 2, Letters()) == ["xx zzzz", "zzzz"]
-    assert await rank_by_embeddings("z", chunks[:2], 2, Letters()) == chunks[:2]
-    assert len(await rank_by_embeddings("", chunks, 3, DeterministicFakeEmbedding(size=8))) == 3
-    body = "\n\n".join(letter * 1000 for letter in "xyxyxyzxx")
-    httpserver.expect_request("/").respond_with_data(body, content_type="text/plain")
-    assert "z" * 1000 in (await passages(httpserver.url_for("/"), open_policy, "z", Letters())).output
-    result = await passages(httpserver.url_for("/"), open_policy, "z", Down())
-    assert (result.error, "(ConnectionError: down)" in result.output) == (ErrorClass.MODEL_ERROR, True)
 
 
 # Servers that are busy, slow, or mean harm.

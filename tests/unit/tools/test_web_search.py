@@ -3,7 +3,6 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.embeddings import DeterministicFakeEmbedding
 from pytest_httpserver import HTTPServer
 
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -188,24 +187,15 @@ TOKENS = ("<|im_end|>", "<|im_start|>", "<|im_\u200bstart|>", "[SYSTEM_PROMPT]",
 
 
 @pytest.mark.parametrize("pages", [1, 40])
-async def test_what_a_page_says_is_contained_before_a_model_or_embeddings_read_it(
+async def test_what_a_page_says_is_contained_before_a_model_reads_it(
     httpserver: HTTPServer, policy: FetchPolicy, pages: int
 ) -> None:
     said = "\n\n".join([HOSTILE, *PARAGRAPHS] * pages)[:90_000]
     httpserver.expect_request("/page").respond_with_data(said, content_type="text/plain; charset=utf-8")
-    embedded: list[str] = []
-
-    class Keeping(DeterministicFakeEmbedding):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            embedded.extend(texts)
-            return super().embed_documents(texts)
-
     model, url = Model(), httpserver.url_for("/page")
     assert (await read(url, policy, model, query="How tall is the tower? erase")).error is None
-    await run_tool(web_search(model, policy, embeddings=Keeping(size=8)), {"query": "tower", "url": url}, LAST_RESORT)
     shown = model.prompts[0].partition("Excerpts of")[2].partition("\n")[2]
     assert "The tower is 41 metres tall." in shown
     assert MARK in shown
     assert not [line for line in shown.split("\n")[1:] if not line.startswith(">")]
-    assert any("41 metres" in text for text in embedded)
-    assert not [token for token in TOKENS for text in (shown, *embedded) if token in text]
+    assert not [token for token in TOKENS if token in shown]
