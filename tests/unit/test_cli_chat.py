@@ -103,14 +103,6 @@ def test_a_dotenv_that_is_no_text_is_one_line(
     assert (ended.value.code, len(capsys.readouterr().err.splitlines())) == (MISUSED, 1)
 
 
-def test_the_shell_completes_commands_and_options() -> None:
-    words = {"agentflow so": "solve", "agentflow solve --max-sec": "--max-seconds"}
-    for typed, expected in words.items():
-        count = str(len(typed.split()) - 1)
-        done = run(_AGENTFLOW_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=count)
-        assert done.stdout.split() == [expected]
-
-
 def test_files_go_with_the_question(script: Scripted, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("It is hello.\n")
     (tmp_path / "chart.png").write_bytes(b"\x89PNG")

@@ -138,10 +138,3 @@ async def test_rag_searches_once_with_the_question_and_answers_from_what_it_find
     assert (trace.answer, trace.status, trace.usage.calls) == ("42", "answered", 1)
     assert [turn.arguments for turn in trace.turns] == [{"query": TASK.question}]
     assert (lacking.status, lacking.usage.calls) == ("failed", 0)
-
-
-@pytest.mark.parametrize("name", ["direct", "react", "team"])
-def test_the_graphs_are_called_without_an_event_loop_too(name: Any) -> None:
-    with FakeOpenAI(reply) as server:
-        context = Context(model=f"vllm:any@{server.base_url}", tools=["python_coder"])
-        assert agent_graph(name).invoke({"messages": [("user", TASK.question)]}, context=context)["answer"] == "42"

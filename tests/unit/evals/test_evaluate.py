@@ -8,26 +8,29 @@ import pytest
 import agentflow
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.record import Record
-from agentflow.evals.results_store import ResultsError, read
+from agentflow.evals.results_store import read
 from agentflow.graph.models.spec import ModelError
+
+ORACLE = agentflow.Context(model="atlas-oracle")
 
 
 async def test_it_returns_every_record_and_keeps_them(tmp_path: Path) -> None:
     seen: list[Record] = []
-    results = await agentflow.aevaluate("atlas", limit=2, epochs=2, out=tmp_path / "a", on_record=seen.append)
+    call: dict[str, Any] = {"context": ORACLE, "epochs": 2, "out": tmp_path / "a", "on_record": seen.append}
+    results = await agentflow.aevaluate("atlas", limit=2, **call)
     assert len(results.records["atlas"]) == len(seen) == 4
     low, high = results.interval("atlas")
     assert low <= results.accuracy("atlas") <= high
     settings, kept = read(tmp_path / "a")
     assert {one.key for one in kept} == {one.key for one in seen}
     assert settings.provenance[0].call == ""
-    more = await agentflow.aevaluate("atlas", limit=3, epochs=2, out=tmp_path / "a", on_record=seen.append)
+    more = await agentflow.aevaluate("atlas", limit=3, **call)
     assert len(more.records["atlas"]) == len(seen) == 6, "the same call runs what is left"
 
 
 async def test_tasks_are_selected_as_by_the_command(tmp_path: Path) -> None:
     chosen = agentflow.Selection(span="2:12", sample=3, seed=1)
-    results = await agentflow.aevaluate("atlas", selection=chosen, limit=2, out=tmp_path / "a")
+    results = await agentflow.aevaluate("atlas", context=ORACLE, selection=chosen, limit=2, out=tmp_path / "a")
     assert len(results.records["atlas"]) == 2
 
 
@@ -38,7 +41,7 @@ async def test_the_limits_of_a_sample_reach_the_run() -> None:
 
 
 def test_without_an_event_loop_it_is_a_plain_call() -> None:
-    assert len(agentflow.evaluate("game24", limit=1).records["game24"]) == 1
+    assert len(agentflow.evaluate("atlas", context=ORACLE, limit=1).records["atlas"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -56,9 +59,3 @@ async def test_what_is_wrong_with_a_call_is_raised_before_anything_runs(
 ) -> None:
     with pytest.raises(error):
         await agentflow.aevaluate(name, **settings)
-
-
-async def test_a_folder_of_another_agent_is_refused(tmp_path: Path) -> None:
-    await agentflow.aevaluate("atlas", limit=1, out=tmp_path / "a")
-    with pytest.raises(ResultsError):
-        await agentflow.aevaluate("atlas", limit=1, agent="direct", out=tmp_path / "a")

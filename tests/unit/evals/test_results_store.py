@@ -184,11 +184,3 @@ def test_a_pipe_in_place_of_a_file_is_an_error_and_no_wait(name: str, tmp_path: 
     with pytest.raises(ResultsError) as caught:
         read(folder)
     assert caught.value.code == "unreadable"
-
-
-def test_settings_that_are_nested_too_deeply_are_of_another_version(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", [record(0)])
-    (folder / "settings.json").write_text('{"a":' * 10_000)
-    with pytest.raises(ResultsError) as caught:
-        read(folder)
-    assert caught.value.code == "other_version"

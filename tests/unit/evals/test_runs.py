@@ -9,7 +9,7 @@ import pytest
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import ResultsError
-from agentflow.evals.runs import FAMILIES, NO_TOOL, UNKNOWN_TOOL, Run, read_runs
+from agentflow.evals.runs import NO_TOOL, UNKNOWN_TOOL, Run, read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
 from tests.failing import fails
@@ -45,11 +45,6 @@ def test_a_family_has_its_own_accuracy(tmp_path: Path) -> None:
     first, second = run_of(tmp_path, records[:-1], epochs=2, questions=12).families
     assert (first.family, first.questions, first.accuracy, first.low) == ("a", 5, 0, 0)
     assert (second.family, second.questions, second.accuracy) == ("b", 5, 0.9)
-
-
-@pytest.mark.parametrize(("families", "listed"), [(FAMILIES, FAMILIES), (FAMILIES + 1, 0)])
-def test_very_many_families_are_not_listed(tmp_path: Path, families: int, listed: int) -> None:
-    assert len(run_of(tmp_path, [record(n, family=str(n % families)) for n in range(100)]).families) == listed
 
 
 def test_several_tries_have_pass_at_k(tmp_path: Path) -> None:

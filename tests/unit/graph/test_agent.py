@@ -147,21 +147,6 @@ async def test_a_hanging_tool_that_blocks_its_thread_is_not_waited_for(scripted:
     assert (state.memory[0].action.result.error, state.answer) == (ErrorClass.TIMEOUT, "hello")
 
 
-async def test_the_planner_reads_why_a_turn_ended(scripted: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentflow.nodes.executor.TOOL_SECONDS", 0.05)
-
-    @tool
-    async def slow(text: str) -> str:
-        """Never returns."""
-        await asyncio.Event().wait()
-        return "never"
-
-    script = scripted(planner=[PLAN.replace("echo", "slow"), PLAN], verifier=[CONTINUE, STOP])
-    state = await solve(script, slow)
-    assert "Failed (timeout): slow did not finish in 0.05 seconds" in script.asked("planner")[1][-1].text
-    assert (state.status, state.memory[1].action.result.output) == ("answered", "hello")
-
-
 @pytest.mark.parametrize("invoke", ["ainvoke", "invoke"])
 async def test_the_seconds_bound_a_run_whose_endpoint_hangs(invoke: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It once took 77 seconds where 4 were allowed."""

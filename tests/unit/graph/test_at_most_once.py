@@ -94,18 +94,6 @@ async def test_a_tool_that_asks_a_person_itself_is_called_again_with_the_answer(
     assert found["memory"][0].action.result.output == "sent: yes"
 
 
-async def test_without_a_checkpointer_there_is_no_mark(scripted: Script) -> None:
-    script, post = scripted(planner=SEND), Post()
-    context = Context(model=script.spec)
-    updates = [
-        update["executor"]
-        async for update in build_graph([post.tool()]).astream(QUESTION, context=context, stream_mode="updates")
-        if "executor" in update
-    ]
-    assert [update["pending_call"] for update in updates] == [None]
-    assert post.sent == ["hello"]
-
-
 async def test_a_graph_with_a_checkpointer_is_durable_by_default(scripted: Script) -> None:
     """The mark is written before the call begins, not beside it."""
     script, saver = scripted(planner=SEND), InMemorySaver(serde=StateSerializer())

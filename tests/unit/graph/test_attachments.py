@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
-from agentflow.nodes.attachments import attached, texts, with_attachments
 from tests.scripted import THREAD, Script, ScriptedModel, echo
 
 IMAGE: dict[str, Any] = {"type": "image", "base64": "aGk=", "mime_type": "image/png", "filename": "chart.png"}
@@ -21,14 +20,6 @@ OPENAI: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/
 
 def asked(text: str, *blocks: dict[str, Any]) -> HumanMessage:
     return HumanMessage([{"type": "text", "text": text}, *blocks])
-
-
-def test_text_files_are_part_of_the_question_and_the_last_images_are_attached() -> None:
-    conversation: list[BaseMessage] = [SystemMessage("s"), HumanMessage("Question: q")]
-    for said in (HumanMessage("q"), asked("q", NOTES)):
-        assert with_attachments(conversation, [said]) is conversation
-    assert texts(asked("Which word?", NOTES, IMAGE)) == "Which word?\n\nThe word is hello."
-    assert attached([asked("a", IMAGE), asked("b", PDF), HumanMessage("c")]) == [PDF]
 
 
 async def test_they_reach_the_modules_that_read_the_question(scripted: Script) -> None:

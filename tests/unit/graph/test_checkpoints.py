@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow import CheckpointError, open_checkpointer
 from agentflow.graph.checkpoints import STATE_TYPES, StateSerializer
@@ -23,12 +22,6 @@ def unwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.chdir(tmp_path)
     yield
     assert not list(tmp_path.iterdir())
-
-
-async def test_memory() -> None:
-    async with open_checkpointer() as saver:
-        assert isinstance(saver, InMemorySaver)
-        assert isinstance(saver.serde, StateSerializer)
 
 
 @pytest.mark.usefixtures("unwritten")

@@ -3,11 +3,10 @@ from typing import Any
 
 import pytest
 from langchain_openai import ChatOpenAI
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from agentflow.graph.context import MODULES, Context, Sampling
 from agentflow.graph.models import providers
-from agentflow.tools.search_settings import SearchSettings
 
 
 def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own_unless_one_is_named() -> None:
@@ -49,17 +48,6 @@ def test_a_run_begins_with_an_analysis_in_the_papers_profile_or_where_it_is_aske
     settings: dict[str, Any], analyses: bool
 ) -> None:
     assert Context(**settings).analyses is analyses
-
-
-def test_search_is_built_from_what_a_run_sets() -> None:
-    assert Context(corpus="package", search_cache="use:a").search == SearchSettings(corpus="package", cache="use:a")
-    assert Context().search.corpus == "atlas"
-
-
-@pytest.mark.parametrize("setting", [{"search_cache": "sometimes"}, {"search_engine": "bing"}, {"model": 7}])
-def test_what_is_no_setting_is_refused(setting: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match=next(iter(setting))):
-        Context.model_validate(setting)
 
 
 @pytest.mark.parametrize(

@@ -61,19 +61,6 @@ async def test_a_call_that_was_edited_is_the_call_that_was_made(scripted: Script
     assert [found["messages"][1].tool_calls[0]["args"], found["messages"][2].text] == [{"text": "bye"}, "bye"]
 
 
-async def test_an_executor_of_ones_own_may_write_messages_of_its_own(scripted: Script) -> None:
-    from agentflow.graph.state import Action
-    from agentflow.tools.result import ToolResult
-
-    def executor(state: Any, runtime: Any) -> dict[str, Any]:
-        action = Action(result=ToolResult(status="ok", output="hello"))
-        return {"action": action, "messages": [AIMessage("I did it.")]}
-
-    context = Context(model=scripted().spec)
-    own = build_graph([echo], nodes={"executor": executor}, context=context)
-    assert [message.text for message in (await own.ainvoke(question()))["messages"]][1:] == ["I did it.", "hello"]
-
-
 # The stream
 
 

@@ -1,12 +1,10 @@
 """The agent inside other people's applications: as a subgraph, a link of a chain, a tool, with nodes of their own."""
 
 import asyncio
-import threading
 from functools import partial
 from typing import Any, TypedDict
 
 import pytest
-from langchain_core._api import LangChainBetaWarning
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
@@ -106,18 +104,6 @@ async def test_a_setting_in_configurable_is_refused_where_it_would_be_ignored(na
     assert (await graph.ainvoke(question(), config, context=Context(model=script.spec)))["answer"] == "hello"
 
 
-async def test_durability_and_the_third_version_of_streams_pass_through(scripted: Script) -> None:
-    saver = InMemorySaver()
-    graph = build_graph([echo], context=Context(model=scripted().spec), checkpointer=saver)
-    await graph.ainvoke(question(), THREAD, durability="exit")
-    assert len([*saver.list(THREAD)]) == 1
-    second: Any = {"configurable": {"thread_id": "2"}}
-    with pytest.warns(LangChainBetaWarning):
-        found = [event async for event in await graph.astream_events(question(), second, version="v3")]
-    assert {"values", "updates"} & {event["method"] for event in found}
-    assert len([*saver.list(second)]) > 1
-
-
 # LangChain's limit
 
 
@@ -211,21 +197,6 @@ async def test_every_node_of_ones_own() -> None:
     assert (found["answer"], found["messages"][-1].text, len(found["memory"])) == ("short", "said", 1)
 
 
-async def test_a_node_of_ones_own_gets_the_settings_of_the_run(scripted: Script) -> None:
-    seen = []
-
-    def generator(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-        seen.append((runtime.context.max_turns, threading.current_thread() is threading.main_thread()))
-        return {"answer": "", "messages": []}
-
-    script = scripted()
-    graph = build_graph([echo], nodes={"generator": generator}, context=Context(model=script.spec, max_turns=4))
-    await graph.ainvoke(question())
-    await graph.ainvoke(question(), context=Context(model=script.spec, max_turns=5))
-    await parent(graph).ainvoke({"messages": []}, context={"user": "me"})
-    assert seen == [(4, False), (5, False), (4, False)]
-
-
 MISTAKES = [pytest.param(*case, id=title) for title, *case in table(__file__, "mistakes.txt")]
 
 
@@ -242,6 +213,3 @@ async def test_a_wrong_update_names_the_node_and_the_field(
 def test_a_wrong_node_is_named(nodes: Any) -> None:
     with pytest.raises(ValueError, match=f"'{next(iter(nodes))}'"):
         build_graph(nodes=nodes)
-
-
-# Tools of one's own

@@ -150,8 +150,3 @@ def test_deepagents_take_it_too(scripted: Script) -> None:
     )
     found = agent.invoke(question())
     assert (found["messages"][-1].text, found["verdict"]["signal"]) == ("hello", "stop")
-
-
-def test_a_model_is_asked_for() -> None:
-    with pytest.raises(TypeError, match="openai:gpt-4o-mini"):
-        VerifierMiddleware()

@@ -97,11 +97,6 @@ async def test_what_comes_back_is_offered_and_what_was_there_stays(monkeypatch: 
     assert await box.available_tools(context) is after
 
 
-async def test_nothing_to_use_is_an_error() -> None:
-    with fails(ModelError, "no_tool", "google_search", "TAVILY_API_KEY"):
-        await Toolbox().available_tools(Context(tools=["google_search"]))
-
-
 async def test_names_collide_clearly() -> None:
     with fails(ModelError, "ambiguous_name", "weather"):
         await Toolbox([weather, EXTERNAL]).available_tools(Context())

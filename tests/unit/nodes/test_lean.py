@@ -82,13 +82,6 @@ async def test_turns_that_differ_are_not_the_same(scripted: Script) -> None:
     assert (state.status, len(state.memory)) == ("out_of_turns", 4)
 
 
-async def test_the_executor_sees_the_question(scripted: Script) -> None:
-    script = scripted(verifier=STOP)
-    await solve(script)
-    [conversation] = script.asked("executor")
-    assert "Question: Which word?" in conversation[-1].text
-
-
 @pytest.mark.parametrize(
     ("tool", "given", "arguments"),
     [

@@ -88,8 +88,3 @@ def test_what_does_not_say_it_is_unknown(one: BaseTool, model: str) -> None:
 @given(st.from_regex(r"[a-z][a-z:.-]{0,20}", fullmatch=True), st.text(st.characters(exclude_characters="\n")))
 def test_the_model_in_what_a_search_declares(provider: str, model: str) -> None:
     assert model_in(SearchResult([], provider, model).declared()) == model
-
-
-@pytest.mark.parametrize("provider", ["tavily", "live", "atlas", "/data/wiki (2018).sqlite", "/data/wiki (2018)", ""])
-def test_a_corpus_is_no_model(provider: str) -> None:
-    assert model_in(provider) == ""

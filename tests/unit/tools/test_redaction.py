@@ -51,12 +51,6 @@ def test_ordinary_text_stays(text: str) -> None:
     assert redacted(text) == text
 
 
-@given(st.text(st.characters(exclude_characters="-_=:"), max_size=300))
-def test_text_without_the_beginning_of_a_key_stays(text: str) -> None:
-    if not any(found in text for found in ("earer ", "Basic ", "IA", "AIza", "eyJ")):
-        assert redacted(text) == text
-
-
 def test_the_project_s_own_text_stays() -> None:
     home = Path(__file__).parents[3]
     for path in (home / "README.md", home / "CONTRIBUTING.md", *(home / "docs").glob("*.md")):

@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
-from langgraph.errors import GraphInterrupt
 from pydantic import BaseModel, field_validator
 
 from agentflow.tools import run
@@ -153,27 +152,6 @@ async def test_only_the_beginning_of_a_long_message_is_read(monkeypatch: pytest.
         assert result.status == "error"
         assert "k9" not in result.output
     assert max(map(len, read)) <= MESSAGE
-
-
-async def test_cancellation_passes() -> None:
-    started = asyncio.Event()
-
-    @tool
-    async def waits() -> str:
-        """Never ends."""
-        started.set()
-        return str(await asyncio.Event().wait())
-
-    task = asyncio.create_task(run_tool(waits, {}, LAST_RESORT))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-async def test_a_tool_may_interrupt_the_graph() -> None:
-    with pytest.raises(GraphInterrupt):
-        await run_tool(saying(GraphInterrupt()), {}, LAST_RESORT)
 
 
 JSON = st.recursive(

@@ -1,6 +1,5 @@
 import asyncio
 import gc
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -163,19 +162,3 @@ async def test_a_page_is_replayed_and_the_models_answer_is_not(tmp_path: Path, h
         tool = web_search(ask, policy, cache=cache(tmp_path, mode))
         result = await run_tool(tool, {"query": "code?", "url": url}, LAST_RESORT)
         assert result.output == f"{answer}\nSource: {url}"
-
-
-async def test_processes_may_share_a_file(tmp_path: Path, source: Source) -> None:
-    """A writer that holds the file for a moment delays another; it does not fail it."""
-    first = cache(tmp_path, "use")
-    await first.get("t", "s", "q", source)
-    other = sqlite3.connect(first.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    begun = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    first._open().set_trace_callback(lambda _: loop.call_soon_threadsafe(begun.set))  # before it needs the lock
-    waiting = asyncio.create_task(first.get("t", "s", "q2", source))
-    await begun.wait()
-    other.execute("COMMIT")
-    other.close()
-    assert await waiting == "first"

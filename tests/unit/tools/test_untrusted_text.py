@@ -41,13 +41,6 @@ def test_the_labels_are_those_of_our_prompts() -> None:
     assert [label for label in labels - instructions if not mark_untrusted(f"x\n{label}: y").startswith(MARK)] == []
 
 
-def test_borders_of_messages_are_broken() -> None:
-    for token in TOKENS:
-        assert token not in mark_untrusted(f"a {token} b")
-        assert mark_untrusted(f"a {token} b").startswith(f"{MARK}\n> a ")
-        assert token not in bounded_line(f"a {token} b", 100)
-
-
 @pytest.mark.parametrize("said", table(__file__, "untrusted_text.txt"))
 def test_ordinary_output_stays(said: str) -> None:
     assert mark_untrusted(said) == said
@@ -105,11 +98,6 @@ ALL = [token for [tokens] in BORDERS.values() for token in tokens.split()]
 INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u180e\ufe0f\u2063\u061c\u3164\U000e0041\U000e0101"
 
 
-def test_it_is_broken() -> None:
-    assert [token for token in ALL if token in unbordered(f"a {token} b")] == []
-    assert [token for token in ALL if token in unbordered(f"a{token}{token}b")] == []
-
-
 @given(st.sampled_from(ALL), st.data())
 def test_it_is_broken_whatever_unseen_stands_inside(token: str, data: st.DataObject) -> None:
     unseen = st.text(INVISIBLE, max_size=2)
@@ -130,11 +118,6 @@ def test_it_is_broken_in_full_width_and_any_case(token: str, data: st.DataObject
 
 def _seen(text: str) -> str:
     return "".join(character for character in text if character not in INVISIBLE)
-
-
-@given(st.text(st.characters(exclude_characters="<[]＜［］", max_codepoint=0x2FFF)))
-def test_text_without_brackets_stays(text: str) -> None:
-    assert unbordered(text) == text
 
 
 @pytest.mark.parametrize("text", WITHOUT_BORDERS)

@@ -16,8 +16,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -184,17 +182,6 @@ async def test_a_document_that_takes_all_time_or_memory_is_given_up(
     await until_async(lambda: not started())
 
 
-async def test_who_gives_up_leaves_no_process() -> None:
-    execute.unavailable()
-    started = new_processes()
-    reading = asyncio.create_task(extraction.text_of_html(b"<p>x" * 750_000, ""))
-    await until_async(started)
-    reading.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
-    await until_async(lambda: not started())
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("tier", ["", "subprocess", "none such"])
 def test_the_agents_own_process_parses_nothing(tier: str) -> None:
@@ -219,11 +206,6 @@ def test_only_encodings_of_the_web_are_decoded(name: str) -> None:
     known = extraction.web_encoding(name)
     assert known == "" or known in extraction._ENCODINGS
     assert not known or not re.search("puny|idna|escape|utf_?7|utf_?32|codec|rot|hex|uu|zip|bz2", name)
-
-
-@given(st.text(), st.binary())
-def test_any_name_of_an_encoding_is_survived(charset: str, body: bytes) -> None:
-    assert isinstance(extraction.decode(body, charset), str)
 
 
 async def test_a_pdf_that_is_too_large_is_refused(httpserver: HTTPServer, open_policy: FetchPolicy) -> None:

@@ -214,16 +214,6 @@ async def test_no_page_is_an_empty_result_and_another_reply_a_tool_error(
         assert (await look_up(query, package)).error is ErrorClass.EMPTY_RESULT
 
 
-async def test_look_ups_of_two_servers_do_not_mix(httpserver: HTTPServer, package: WikipediaPackage) -> None:
-    """The package keeps its settings and its cache in globals; neither is used."""
-    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
-    nothing = {"query": {"search": [], "pages": {"-1": {"missing": ""}}}}
-    httpserver.expect_request("/other/api.php").respond_with_json(nothing)
-    other = WikipediaPackage(httpserver.url_for("/other/api.php"))
-    results = await asyncio.gather(*(look_up("amphibian", source) for source in (package, other) * 5))
-    assert [result.error for result in results] == [None, ErrorClass.EMPTY_RESULT] * 5
-
-
 # A retrieval server.
 
 

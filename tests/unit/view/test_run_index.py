@@ -130,13 +130,6 @@ def test_broken_lines_are_counted_and_unknown_settings_are_still_shown(tmp_path:
     assert (source.broken, len(source.rows()), source.summary()["ended"]) == (3, 1, 1)
 
 
-def test_what_was_written_long_ago_is_not_live(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "eval", [record(0)], questions=3)
-    old = (folder / "traces.jsonl").stat().st_mtime - LIVE_SECONDS - 60
-    os.utime(folder / "traces.jsonl", (old, old))
-    assert only(index(tmp_path)).live is False
-
-
 def test_a_training_says_what_it_does_while_it_is_live(tmp_path: Path) -> None:
     out = begin(tmp_path / "t", 5)
     (out / "tasks").mkdir()

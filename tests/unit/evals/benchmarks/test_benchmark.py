@@ -15,7 +15,6 @@ from tests.failing import fails
 from tests.unit.evals.benchmarks.judges import ScriptedJudge
 
 CORRECT, INCORRECT, UNDECIDED = Decision
-CHOICE = {"question": "Which organ?", "options": {"A": "the liver", "B": "the heart"}, "answer_idx": "B"}
 ROWS = dict(table(__file__, "rows.txt"))
 
 
@@ -117,13 +116,3 @@ def test_a_file_that_cannot_be_used_is_one_line(
     if name == "bamboogle":
         with fails(BenchmarkError, code, named):
             benchmark(str(path))
-
-
-def test_what_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with fails(BenchmarkError, "not_downloaded", "agentflow data get bamboogle"):
-        benchmark("bamboogle").tasks()
-    with fails(BenchmarkError, "unknown_subset", "hard", "tot-hard, tot-rest, official"):
-        benchmark("game24").tasks("hard")
-    with fails(BenchmarkError, "unknown_benchmark", "none", *BENCHMARKS):
-        benchmark("none")

@@ -42,15 +42,6 @@ def test_seeds_draw_different_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "selection",
-    [Selection(ids=["no"]), Selection(ids=[""]), Selection(families=["none"]), Selection(span="40:")],
-)
-def test_what_selects_nothing_or_more_than_one_is_an_error(selection: Selection) -> None:
-    with pytest.raises(BenchmarkError):
-        selection.of(QUESTIONS)
-
-
-@pytest.mark.parametrize(
     ("text", "span"), [("2:5", (2, 5)), ("2:", (2, None)), (":5", (0, 5)), (":", (0, None)), ("", (0, None))]
 )
 def test_a_range(text: str, span: tuple[int, int | None]) -> None:

@@ -28,7 +28,6 @@ DECIDED = {
     "fourth": {"game24": 0.87, "numbers": 0.73, "options": 0.64, "yes_no": 0.55},
 }
 """Least share of replies that a part decides."""
-DECIDED_IN_ALL = 0.85
 
 
 class Reply(BaseModel):
@@ -67,13 +66,6 @@ def test_what_is_wrong_is_not_accepted_and_what_is_right_not_rejected(part: str,
     assert len(by_decision.get(("correct", Decision.INCORRECT), [])) <= 0.01 * len(right)
     undecided = sum(len(found) for (_, made), found in by_decision.items() if made == Decision.UNDECIDED)
     assert 1 - undecided / len(rows) >= DECIDED[part][table]
-
-
-def test_the_rules_decide_most_replies() -> None:
-    decisions = [
-        score(Reply.model_validate_json(line)) for table, score in SCORERS.items() for line in lines(f"{table}.jsonl")
-    ]
-    assert 1 - decisions.count(Decision.UNDECIDED) / len(decisions) >= DECIDED_IN_ALL
 
 
 def written(puzzle: Task, form: str) -> str:

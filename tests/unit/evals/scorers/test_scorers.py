@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agentflow.evals.scorers.dates import Date, as_date
 from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.final import final_answer
-from agentflow.evals.scorers.free_text import exact_match, f1, free_text, normalise
+from agentflow.evals.scorers.free_text import exact_match, f1, free_text
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Decision, Score
@@ -42,12 +42,6 @@ def test_em_and_f1_are_those_of_the_official_scripts(answer: str, gold: str, em:
 
 def test_free_text_reports_the_best_of_all_accepted_answers() -> None:
     assert free_text("big cat", ["dog", "big black cat"]).metrics == {"em": 0.0, "f1": pytest.approx(0.8)}
-
-
-@given(st.text(), st.text())
-def test_f1_is_symmetric_and_one_for_what_matches_exactly(answer: str, gold: str) -> None:
-    assert f1(answer, gold) == f1(gold, answer)
-    assert not (exact_match(answer, gold) and normalise(gold)) or f1(answer, gold) == 1
 
 
 @given(st.integers(1, 28), st.integers(1, 12), st.integers(1000, 2100))

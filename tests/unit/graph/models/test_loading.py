@@ -1,6 +1,5 @@
 """The grammar of model specs, what `load_model` says of the ones it cannot load, and what a request is made of."""
 
-import asyncio
 import pickle
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -15,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models import loading, providers
-from agentflow.graph.models.loading import aload_model, complete, load_model
+from agentflow.graph.models.loading import complete, load_model
 from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, endpoint_of, parse
 from tests.cases import cases, table
 from tests.failing import fails
@@ -126,16 +125,6 @@ async def test_an_entry_point_is_a_provider() -> None:
     assert await complete(model, [HumanMessage("hello")]) == "squawk"
     load_model("parrot")
     assert Parrot.loaded == [("cages/3", sampling), ("", Sampling())]
-
-
-@pytest.mark.usefixtures("parrot")
-async def test_the_models_that_were_built_last_are_kept_and_take_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "MOST", 2)
-    first, _, third = (load_model(f"parrot:{name}") for name in ("grey", "green", "blue"))
-    with monkeypatch.context() as patched:
-        patched.setattr(asyncio, "to_thread", None)
-        assert await aload_model("parrot:blue") is third
-    assert load_model("parrot:grey") is not first
 
 
 @pytest.mark.usefixtures("parrot")

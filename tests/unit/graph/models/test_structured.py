@@ -126,11 +126,6 @@ async def test_a_form_is_had_in_place_of_a_thought(thought: Reply, code: str) ->
     assert server.ways == ["free", "structured_outputs"], "the model thought, and the server may know the form"
 
 
-def test_a_json_form_is_bounded_as_its_lines_are() -> None:
-    properties = FORM.schema["properties"]
-    assert properties["Context"]["maxLength"] == 2 * properties["Sub-Goal"]["maxLength"] > 0
-
-
 async def test_always_and_off() -> None:
     with Server() as server:
         assert await server.plan("always") == PLAN

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from agentflow.evals.results_store import Records
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
-from agentflow.graph.run.trace import Trace, append, cut_off, to_line
-from tests.runs import record
+from agentflow.graph.run.trace import Trace, append, to_line
 from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
 MODULES = ("planner", "executor", "verifier")
@@ -80,12 +78,6 @@ def test_a_line_names_its_trace_and_has_no_secrets(
     assert "calls_made" not in json.loads(path.read_bytes())
 
 
-def test_records_in_memory_have_none() -> None:
-    records, one = Records(), record(0)
-    records.add(one.model_copy(update={"calls_made": RunCalls(spans=[], messages=[])}))
-    assert records.by_key[one.key] == one
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -99,16 +91,6 @@ def test_a_line_reads_back_as_the_trace_and_holds_no_more_than_is_known(fields: 
     assert "\n" not in to_line(trace)
     assert Trace.model_validate_json(to_line(trace)) == trace
     assert {"error", "finish_reasons"} & set(trace.model_dump()) == {"error", "finish_reasons"} & set(fields)
-
-
-def test_a_module_whose_last_reply_ended_early_is_cut_off() -> None:
-    assert cut_off({"generator": ["stop", "length"], "planner": ["length", "stop"]}) == ["generator"]
-
-
-def test_secrets_of_the_environment_are_struck_out_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", 'top"secret-value')
-    line = to_line(Trace(task=Task.from_question("q"), answer='It is top"secret-value.', status="answered"))
-    assert Trace.model_validate_json(line).answer == "It is ***."
 
 
 def test_appending_after_a_torn_line_starts_a_new_one(tmp_path: Path) -> None:

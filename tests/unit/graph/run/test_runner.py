@@ -91,21 +91,6 @@ async def test_a_run_that_takes_too_long_is_a_limit() -> None:
     assert (trace.cause, type(trace.failure), trace.answer) == ("limit", LimitExceeded, "")
 
 
-async def test_cancelling_a_run_is_no_failure() -> None:
-    begun = asyncio.Event()
-
-    async def node(state: Sum) -> Sum:
-        begun.set()
-        await asyncio.Event().wait()
-        return state
-
-    running = asyncio.create_task(played(node))
-    await begun.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-
 def asks(state: Sum) -> Sum:
     return {"answer": interrupt("Which?")}
 

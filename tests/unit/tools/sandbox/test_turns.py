@@ -1,8 +1,6 @@
 import math
 import os
-import resource
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +17,6 @@ MANY = 1 << 20
 @pytest.fixture(autouse=True)
 def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: math.inf)
-
-
-@pytest.fixture
-def few_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 class Crowd:
@@ -72,13 +62,6 @@ def test_they_come_in_order_and_never_more_than_there_are_slots() -> None:
         assert crowd.queue._running == SLOTS
     crowd.end()
     assert (crowd.queue._running, crowd.queue._promised, len(crowd.queue._waiting)) == (0, 0, 0)
-
-
-def test_most_descriptors_are_left_to_the_host(few_descriptors: None) -> None:
-    crowd = Crowd(40)
-    crowd.await_running(32)
-    assert crowd.queue._running == 32
-    crowd.end()
 
 
 @pytest.mark.parametrize(("available", "running"), [(10, 3), (0, 1)])

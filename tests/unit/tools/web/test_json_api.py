@@ -10,7 +10,6 @@ from werkzeug import Response
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import json_api
-from agentflow.tools.web.hosts import turn_at
 from agentflow.tools.web.json_api import JsonApi
 from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
@@ -125,18 +124,3 @@ async def test_a_key_is_named_where_it_is_needed(httpserver: HTTPServer) -> None
 
 
 # Hosts.
-
-
-async def test_so_many_at_one_host_and_others_at_another() -> None:
-    under_way: dict[str, int] = {"a": 0, "b": 0}
-    most = dict(under_way)
-
-    async def visit(host: str) -> None:
-        async with turn_at(host, 3):
-            under_way[host] += 1
-            most[host] = max(most[host], under_way[host])
-            await asyncio.sleep(0)
-            under_way[host] -= 1
-
-    await asyncio.gather(*(visit(host) for host in "ab" * 20))
-    assert most == {"a": 3, "b": 3}
