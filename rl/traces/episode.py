@@ -20,7 +20,7 @@ class DropReason(StrEnum):
 
     MALFORMED = "line that is no JSON object"
     OTHER_FORMAT = "line of another format"
-    OTHER_CONVENTION = "span of another convention than OpenTelemetry's for generative AI (gen_ai.operation.name)"
+    OTHER_CONVENTION = "span of another convention than OpenTelemetry's for generative AI and OpenInference"
     NO_QUESTION = "run without a question"
     NO_REWARD = "run without a reward: not in sft.jsonl"
     REJECTED = "run with a reward below --min-reward: not in sft.jsonl"

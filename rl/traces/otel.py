@@ -1,28 +1,34 @@
-"""OpenTelemetry exports: spans of the GenAI conventions in OTLP JSON, as a collector's file exporter writes them.
+"""OpenTelemetry exports: spans in OTLP JSON, of the conventions for generative AI or of OpenInference's, or both.
 
-Spans of a trace may be anywhere in the file. An outermost agent or workflow span is a run; a trace without one is a run
-as a whole. The path of a model call consists of the nodes and inner agents around it, as `agentflow.graph.tracing`
-exports them. The conventions: https://opentelemetry.io/docs/specs/semconv/gen-ai/
+Spans of a trace may be anywhere in the file. An outermost agent, workflow or chain is a run; a trace without one is a
+run as a whole. The path of a model call is that of LangGraph's nodes in its metadata, else the inner agents around it.
+
+The conventions: https://opentelemetry.io/docs/specs/semconv/gen-ai/ and
+https://arize-ai.github.io/openinference/spec/semantic_conventions.html
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agentflow.graph.tracing.observer import UNNAMED
+from agentflow.graph.tracing.observer import UNNAMED, namespace_nodes
 from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode, Message
 from agentflow.rl.traces.lines import chain, listed, objects
-from agentflow.rl.traces.messages import UnreadableMessage, asked_in, chat_messages, text_of
+from agentflow.rl.traces.messages import UnreadableMessage, answered, asked, asked_in, chat_messages, text_of
 from agentflow.rl.traces.scores import reward_of
 
 REQUEST = "resourceSpans"
+OPERATION, KIND = "gen_ai.operation.name", "openinference.span.kind"
 AGENTS = ("invoke_agent", "invoke_workflow", "create_agent")
 CALLS = ("chat", "generate_content", "text_completion")
-CONVENTIONS = {"openinference.": "OpenInference", "traceloop.": "Traceloop", "langfuse.": "Langfuse"}
+CONVENTIONS = {"traceloop.": "Traceloop", "langfuse.": "Langfuse"}
 """Other conventions, which are named and not read, by the beginning of their attributes."""
+BLOCK = "message_content"
+REDACTED = "__REDACTED__"  # what OpenInference writes in place of content that is switched off
 DETAILS, SCORE = "gen_ai.client.inference.operation.details", "gen_ai.evaluation.result"  # names of events
 
 
@@ -40,27 +46,54 @@ class OtelSpan:
     failed: bool
 
     @property
-    def kind(self) -> str:
-        """Return the operation of the conventions."""
-        return str(self.attributes.get("gen_ai.operation.name", ""))
+    def is_call(self) -> bool:
+        """Return whether this is a call of a model."""
+        return self.attributes.get(OPERATION) in CALLS or self.attributes.get(KIND) == "LLM"
+
+    @property
+    def is_agent(self) -> bool:
+        """Return whether this is the run of an agent, or a part of one."""
+        return self.attributes.get(OPERATION) in AGENTS or self.attributes.get(KIND) in ("AGENT", "CHAIN")
 
     @property
     def agent(self) -> str:
         """Return the name of the agent, "" if there is none."""
-        return str(self.attributes.get("gen_ai.agent.name") or self.attributes.get("gen_ai.workflow.name") or "")
+        names = (self.attributes.get(name) for name in ("gen_ai.agent.name", "gen_ai.workflow.name", "agent.name"))
+        return str(next(filter(None, names), self.name if self.attributes.get(KIND) == "AGENT" else ""))
+
+    def langgraph(self, name: str) -> str:
+        """Return what LangGraph's metadata in OpenInference's say, "" if nothing."""
+        try:
+            metadata = self.json("metadata")
+        except UnreadableMessage:
+            return ""
+        return str(metadata.get(f"langgraph_{name}") or "") if isinstance(metadata, dict) else ""
 
     def messages(self, which: str) -> list[Message]:
         """Return the input or output messages; [] without content. Raises UnreadableMessage."""
-        found = self.json(f"gen_ai.{which}.messages")
+        found = self.json(f"gen_ai.{which}.messages") or [
+            _unflattened(message) for message in _items(self.attributes, f"llm.{which}_messages")
+        ]
         return chat_messages(found) if found else []
+
+    def value(self, which: str) -> Any:
+        """Return what OpenInference says that a run was given or gave; None without content."""
+        found = self.attributes.get(f"{which}.value")
+        if found == REDACTED or self.attributes.get(f"{which}.mime_type") != "application/json":
+            return None if found == REDACTED else found
+        return self.json(f"{which}.value")
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """Return the tools that a model was offered. Raises UnreadableMessage."""
+        offered = _items(self.attributes, "llm.tools")
+        return listed({"tools": [_json(one.get("tool.json_schema")) for one in offered]}, "tools") or listed(
+            {"tools": self.json("gen_ai.tool.definitions")}, "tools"
+        )
 
     def json(self, name: str) -> Any:
         """Return an attribute that is JSON or text of it. Raises UnreadableMessage."""
-        found = self.attributes.get(name)
-        try:
-            return json.loads(found) if isinstance(found, str) else found
-        except (ValueError, RecursionError) as error:
-            raise UnreadableMessage from error
+        return _json(self.attributes.get(name))
 
 
 def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
@@ -72,7 +105,7 @@ def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
         scopes = (scope for resource in listed(request, REQUEST) for scope in listed(resource, "scopeSpans"))
         for span in (span for scope in scopes for span in listed(scope, "spans")):
             decoded = _decoded(place, span)
-            if not decoded.kind and (other := _convention(decoded.attributes)):
+            if not {OPERATION, KIND} & decoded.attributes.keys() and (other := _convention(decoded.attributes)):
                 dropped[DropReason.OTHER_CONVENTION].append(f"{place} ({other})")
             traces[str(span.get("traceId") or place)][decoded.id] = decoded
     for spans in traces.values():
@@ -93,6 +126,13 @@ def _decoded(place: str, span: Mapping[str, Any]) -> OtelSpan:
     failed = code in (2, "STATUS_CODE_ERROR") or "error.type" in attributes
     id, parent, name = (str(span.get(field) or "") for field in ("spanId", "parentSpanId", "name"))
     return OtelSpan(place, id, parent, name, int(start) if start.isdecimal() else 0, attributes, scores, failed)
+
+
+def _json(found: Any) -> Any:
+    try:
+        return json.loads(found) if isinstance(found, str) else found
+    except (ValueError, RecursionError) as error:
+        raise UnreadableMessage from error
 
 
 def _convention(attributes: Mapping[str, Any]) -> str:
@@ -120,23 +160,31 @@ def _value(value: Any) -> Any:
 def _episodes(spans: Sequence[OtelSpan], by_id: Mapping[str, OtelSpan], dropped: Dropped) -> Iterator[Episode]:
     """Yield an episode for each outermost agent span of a trace, or one for all if there is none."""
     around = {span.id: chain(span, lambda one: by_id.get(one.parent))[:0:-1] for span in spans}
-    calls = [span for span in spans if span.kind in CALLS]
-    agents = [span for span in spans if span.kind in AGENTS]
-    outermost = [span for span in agents if not any(one.kind in AGENTS for one in around[span.id])]
+    calls = [span for span in spans if span.is_call]
+    outermost = [span for span in spans if span.is_agent and not any(one.is_agent for one in around[span.id])]
     roots: Sequence[OtelSpan | None] = outermost or [None][: len(calls)]
     for root in roots:
         inside = [span for span in calls if root is None or root in around[span.id]]
         found = [_conversation(span, root, around[span.id], dropped) for span in inside]
         conversations, first = [one for one in found if one], root or calls[0]
-        try:
-            given, made = (root.messages("input"), root.messages("output")) if root else ([], [])
-        except UnreadableMessage:
-            given, made = [], []
-        question, inputs = asked_in(given or (conversations[0].messages[:-1] if conversations else []))
-        last = conversations[-1].messages if conversations and not made and not first.failed else made
+        question, inputs, answer = _asked_and_answered(root) if root else ("", None, "")
+        if not question and conversations:
+            question, inputs = asked_in(conversations[0].messages[:-1])
+        if not answer and conversations and not first.failed:
+            answer = text_of(conversations[-1].messages, "assistant")
         scores = {name: value for span in [*inside, first] for name, value in span.scores.items()}
-        reward, answer = reward_of(scores, first.place, dropped), text_of(last, "assistant")
+        reward = reward_of(scores, first.place, dropped)
         yield Episode(first.place, question, answer, run=first.id, inputs=inputs, reward=reward, calls=conversations)
+
+
+def _asked_and_answered(root: OtelSpan) -> tuple[str, dict[str, Any] | None, str]:
+    """Return the question of a run, its inputs where they are more, and its answer, as far as its span has them."""
+    try:
+        given, made = root.value("input"), root.value("output")
+        question, inputs = asked(given) if given else asked_in(root.messages("input"))
+        return question, inputs, answered(made) if made else text_of(root.messages("output"), "assistant")
+    except UnreadableMessage:
+        return "", None, ""
 
 
 def _conversation(
@@ -147,19 +195,54 @@ def _conversation(
         system = chat_messages({"role": "system", "parts": parts}) if isinstance(parts, list) and parts else []
         if not (prompt := system + span.messages("input")) or len(replies) != 1 or span.failed:
             return None
-        tools = listed({"tools": span.json("gen_ai.tool.definitions")}, "tools")
-        return Conversation(_path(root, around), [*prompt, *replies], tools)
+        return Conversation(_nodes([*around, span]) or _agents(root, around), [*prompt, *replies], span.tools)
     except UnreadableMessage:
         dropped[DropReason.NOT_TEXT].append(span.place)
         return None
 
 
-def _path(root: OtelSpan | None, around: Sequence[OtelSpan]) -> str:
-    """Return the nodes and the inner agents around a call, below the run's own span; else the run's agent."""
+def _nodes(spans: Sequence[OtelSpan]) -> str:
+    """Return the nodes and the named subgraphs around a call, as the observer of a training names them."""
+    path: list[str] = []
+    inside = ""
+    for above, span in pairwise(spans):
+        namespace = span.langgraph("checkpoint_ns")
+        if namespace != inside and span.name == span.langgraph("node"):
+            path += [above.name, span.name] if path and above.name not in (UNNAMED, path[-1]) else [span.name]
+            inside = namespace
+    return "/".join(path or namespace_nodes(spans[-1].langgraph("checkpoint_ns")))
+
+
+def _agents(root: OtelSpan | None, around: Sequence[OtelSpan]) -> str:
+    """Return the inner agents around a call, below the run's own span; else the run's agent."""
     path: list[str] = []
     for span in around[around.index(root) + 1 :] if root else around:
-        name = span.name if "agentflow.module" in span.attributes and not span.kind else ""
-        name = span.agent if span.kind in AGENTS else name
-        if name not in ("", UNNAMED, *path[-1:]):
-            path.append(name)
+        if span.is_agent and span.agent not in ("", UNNAMED, *path[-1:]):
+            path.append(span.agent)
     return "/".join(path) or (root.agent if root and root.agent != UNNAMED else "")
+
+
+def _items(attributes: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects of a list as OpenInference flattens it: `name.0.role` is the role of the first."""
+    found = defaultdict[int, dict[str, Any]](dict)
+    for key, value in attributes.items():
+        number, _, rest = key.removeprefix(f"{name}.").partition(".")
+        if key.startswith(f"{name}.") and number.isdecimal():
+            found[int(number)][rest] = value
+    return [found[number] for number in sorted(found)]
+
+
+def _unflattened(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of OpenInference's as OpenAI's."""
+    blocks = _items(message, "message.contents")
+    texts = [{"type": one.get(f"{BLOCK}.type"), "text": one.get(f"{BLOCK}.text")} for one in blocks]
+    calls = [
+        {
+            "id": one.get("tool_call.id"),
+            "name": one.get("tool_call.function.name"),
+            "arguments": one.get("tool_call.function.arguments", {}),
+        }
+        for one in _items(message, "message.tool_calls")
+    ]
+    known = {name: message.get(f"message.{name}") for name in ("role", "name", "tool_call_id")}
+    return {**known, "content": texts or message.get("message.content"), "tool_calls": calls}

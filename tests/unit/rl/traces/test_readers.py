@@ -18,6 +18,12 @@ from tests.unit.rl.traces.spans import Json, asked, attributes, chat_span, reque
 AGENT = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "travel"}
 
 
+def of_node(name: str, namespace: str) -> Json:
+    """Attributes of a span in a node of LangGraph's."""
+    metadata = {"langgraph_node": name, "langgraph_checkpoint_ns": namespace}
+    return {"openinference__span__kind": "CHAIN", "metadata": metadata}
+
+
 def run_of_spans(trace: str = "t1", question: str = "Where?") -> list[Json]:
     conversation = {"gen_ai__input__messages": [said("user", question)]}
     conversation["gen_ai__output__messages"] = [said("assistant", "There.")]
@@ -25,11 +31,10 @@ def run_of_spans(trace: str = "t1", question: str = "Where?") -> list[Json]:
     score = {"key": "gen_ai.evaluation.score.value", "value": {"intValue": "1"}}
     named = attributes({"gen_ai.evaluation.name": "judge"})
     root["events"] = [{"name": "gen_ai.evaluation.result", "attributes": [*named, score]}]
-    helper = AGENT | {"gen_ai__agent__name": "helper"}
-    node = span("b", "research", trace=trace, parent="a", start=1, agentflow__module="research")
-    again = span("f", "helper", trace=trace, parent="b", start=2, agentflow__module="helper")
-    inner = span("c", "invoke_workflow helper", trace=trace, parent="f", start=2, **helper)
-    model = span("d", "model", trace=trace, parent="c", start=3, agentflow__module="model")
+    node = span("b", "research", trace=trace, parent="a", start=1, **of_node("research", "research:1"))
+    again = span("f", "helper", trace=trace, parent="b", start=2, **of_node("helper", "research:1|helper:2"))
+    inner = span("c", "helper", trace=trace, parent="f", start=2, **of_node("helper", "research:1|helper:2"))
+    model = span("d", "model", trace=trace, parent="c", start=3, **of_node("model", "research:1|helper:2|model:3"))
     call = chat_span("e", "Find it", "Found", trace=trace, parent="d", start=4)
     return [call, model, inner, again, node, root]  # spans are exported when they end
 
@@ -63,12 +68,7 @@ def test_a_trace_without_an_agent_is_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "name"),
-    [
-        ("openinference__span__kind", "OpenInference"),
-        ("traceloop__span__kind", "Traceloop"),
-        ("langfuse__observation__type", "Langfuse"),
-    ],
+    ("attribute", "name"), [("traceloop__span__kind", "Traceloop"), ("langfuse__observation__type", "Langfuse")]
 )
 def test_spans_of_other_conventions_are_named(attribute: str, name: str, tmp_path: Path) -> None:
     dropped = Dropped(list)
@@ -77,6 +77,32 @@ def test_spans_of_other_conventions_are_named(attribute: str, name: str, tmp_pat
     found = list(otel.read(write(tmp_path / "s.jsonl", [request(*foreign, own, span("d", "plain"))]), dropped))
     assert dropped == {DropReason.OTHER_CONVENTION: [f"s.jsonl ({name})"] * 2}
     assert [one.question for one in found] == ["One?"]
+
+
+def openinference_call(**reply: Any) -> Json:
+    """A model call with attributes of OpenInference only."""
+    asked = {"llm__input_messages__0__message__role": "user", "llm__input_messages__0__message__content": "What?"}
+    replied = {"llm__output_messages__0__message__role": "assistant"}
+    replied |= {f"llm__output_messages__0__message__{name}": value for name, value in reply.items()}
+    return span("b", "ChatOpenAI", parent="a", start=1, openinference__span__kind="LLM", **asked, **replied)
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "dropped"),
+    [
+        ({"content": "So."}, "So.", 0),
+        ({"contents__0__message_content__type": "text", "contents__0__message_content__text": "So."}, "So.", 0),
+        ({"contents__0__message_content__type": "image"}, "", 1),
+        ({"tool_calls__0__tool_call__function__name": "f"}, "", 0),
+        ({"tool_calls__0__tool_call__function__arguments": "{"}, "", 1),
+    ],
+)
+def test_replies_of_openinference(tmp_path: Path, reply: Json, answer: str, dropped: int) -> None:
+    root = span("a", "Crew", openinference__span__kind="AGENT", input__value="What?", output__value="__REDACTED__")
+    why = Dropped(list)
+    [found] = otel.read(write(tmp_path / "s.jsonl", [request(root, openinference_call(**reply))]), why)
+    assert (found.question, found.answer, len(why[DropReason.NOT_TEXT])) == ("What?", answer, dropped)
+    assert [call.node for call in found.calls] == ["Crew"] * (1 - dropped)
 
 
 def test_an_inner_agent_that_is_no_node_of_ours_is_in_the_path(tmp_path: Path) -> None:
