@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
@@ -20,6 +19,8 @@ class Span:
     """"" for a root."""
     attributes: dict[str, Any]
     service: str
+    status: str
+    """The text of its error."""
 
 
 @dataclass
@@ -27,8 +28,6 @@ class Receiver:
     """A context manager: the server runs inside `with`."""
 
     spans: list[Span] = field(default_factory=list)
-    metrics: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """The attributes of each metric's data points."""
     bodies: list[bytes] = field(default_factory=list)
     arrived: threading.Condition = field(default_factory=threading.Condition)
 
@@ -64,8 +63,6 @@ class Receiver:
             self.bodies.append(body)
             if path == "/v1/traces":
                 self.spans += _spans(ExportTraceServiceRequest.FromString(body))
-            elif path == "/v1/metrics":
-                _add_metrics(self.metrics, ExportMetricsServiceRequest.FromString(body))
             self.arrived.notify_all()
 
     def wait_for(self, name: str, seconds: float) -> None:
@@ -82,22 +79,13 @@ def _spans(request: ExportTraceServiceRequest) -> list[Span]:
             id=span.span_id.hex(),
             parent=span.parent_span_id.hex(),
             attributes={pair.key: _value(pair.value) for pair in span.attributes},
+            status=span.status.message,
             service=next(_value(one.value) for one in of.resource.attributes if one.key == "service.name"),
         )
         for of in request.resource_spans
         for scope in of.scope_spans
         for span in scope.spans
     ]
-
-
-def _add_metrics(found: dict[str, list[dict[str, Any]]], request: ExportMetricsServiceRequest) -> None:
-    for of in request.resource_metrics:
-        for scope in of.scope_metrics:
-            for metric in scope.metrics:
-                points = metric.histogram.data_points
-                found.setdefault(metric.name, []).extend(
-                    {pair.key: _value(pair.value) for pair in point.attributes} | {"sum": point.sum} for point in points
-                )
 
 
 def _value(value: AnyValue) -> Any:

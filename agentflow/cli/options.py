@@ -58,7 +58,7 @@ Tracing = Annotated[
     typer.Option(
         metavar="TO",
         envvar="AGENTFLOW_TRACING",
-        help="Where to send traces: langsmith[:PROJECT], otel[:http://HOST:4318], log:FILE, or several with commas.",
+        help="Where to send traces: langsmith[:PROJECT], otel[:http://HOST:4318] or otel:FILE.jsonl.",
         rich_help_panel="Output",
     ),
 ]

@@ -9,13 +9,13 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.graph.tracing.operation import Operation
@@ -23,6 +23,7 @@ from agentflow.tools.json_codec import to_json
 from agentflow.tools.redaction import redacted_data
 
 SUFFIX = ".calls.jsonl"
+ROLES = {"human": "user", "ai": "assistant"}
 
 
 class Message(BaseModel):
@@ -120,20 +121,24 @@ class Recorder:
             return RunCalls(spans=list(self._spans), messages=messages)
 
     def _add_facts(self, span: Span, operation: Operation) -> None:
-        facts, content = operation.facts, operation.content
-        span.name = str(facts.get("gen_ai.response.model") or span.name)
-        span.input_tokens = facts.get("gen_ai.usage.input_tokens")
-        span.output_tokens = facts.get("gen_ai.usage.output_tokens")
-        costs = [cost for reply in operation.replies if (cost := cost_of(reply)) is not None]
+        replies = operation.replies
+        if replies:
+            span.name = str(replies[0].response_metadata.get("model_name") or span.name)
+        # LangChain leaves a reply from its cache without counts: {"total_cost": 0}.
+        used = [usage for reply in replies if (usage := reply.usage_metadata) and "input_tokens" in usage]
+        if used:
+            span.input_tokens = sum(one["input_tokens"] for one in used)
+            span.output_tokens = sum(one["output_tokens"] for one in used)
+        costs = [cost for reply in replies if (cost := cost_of(reply)) is not None]
         span.cost = sum(costs) if costs else None
-        span.finish_reason = ", ".join(facts.get("gen_ai.response.finish_reasons", ()))
+        reasons = (reply.response_metadata.get("finish_reason") for reply in replies)
+        span.finish_reason = ", ".join(str(reason) for reason in reasons if reason)
         if self._texts:
-            span.prompt = self._kept(content["gen_ai.input.messages"]())
-            span.replies = self._kept(content["gen_ai.output.messages"]() if operation.replies else ())
+            span.prompt, span.replies = self._kept(operation.prompt), self._kept(replies)
 
-    def _kept(self, messages: Iterable[Mapping[str, Any]]) -> list[int]:
-        """Return the numbers of messages in OpenTelemetry's format."""
-        found = ((one["role"], "\n".join(map(text_of, one["parts"]))) for one in messages)
+    def _kept(self, messages: Iterable[BaseMessage]) -> list[int]:
+        """Return the numbers of messages."""
+        found = ((ROLES.get(one.type, one.type), text_of(one)) for one in messages)
         return [self._messages.setdefault(message, len(self._messages)) for message in found]
 
 
@@ -160,10 +165,9 @@ def calls_line(calls: RunCalls, trace: bytes) -> bytes:
     return to_json(found).encode() + b"\n"
 
 
-def text_of(part: Mapping[str, Any]) -> str:
-    """Return a part of a message in OpenTelemetry's format as text."""
-    if part["type"] == "text":
-        return str(part["content"])
-    if part["type"] == "tool_call_response":
-        return str(part["response"])
-    return json.dumps({"name": part["name"], "arguments": part["arguments"]})
+def text_of(message: BaseMessage) -> str:
+    """Return a message as text; each native tool call is a line of JSON."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    lines = [str(message.text)] if message.text or not calls else []
+    lines += [json.dumps({"name": call["name"], "arguments": call["args"]}) for call in calls]
+    return "\n".join(lines)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
@@ -21,15 +21,6 @@ from langchain_core.outputs import ChatGeneration, LLMResult
 from langgraph.errors import GraphBubbleUp
 
 from agentflow.graph.models.loading import MODULE
-from agentflow.graph.state import Turn
-from agentflow.graph.tracing.facts import (
-    answer_messages,
-    asked_messages,
-    input_messages,
-    output_messages,
-    reply_facts,
-    request_facts,
-)
 from agentflow.graph.tracing.operation import REFUSALS, Kind, Operation, Sink
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.result import ToolFailure
@@ -89,12 +80,8 @@ class Observer(BaseCallbackHandler):
         elif caller is None or name.lower() == AGENT:
             kind = "run"
         operation = self._new(kind, name, run_id, caller, tags, metadata)
-        if kind == "run":
-            operation.content["gen_ai.input.messages"] = lambda: asked_messages(inputs)
-        elif kind == "module":
+        if kind == "module":
             operation.module, operation.turn = name, _turn_of(name, inputs)
-            if name == "planner":
-                operation.run.opening = operation
         self._begin(operation)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -104,14 +91,7 @@ class Observer(BaseCallbackHandler):
         given = outputs if operation.kind == "module" and isinstance(outputs, Mapping) else {}
         result = getattr(given.get("action"), "result", None) if operation.module == "executor" else None
         operation.error = str(getattr(result, "error", None) or "")
-        if operation.kind == "run":
-            operation.content["gen_ai.output.messages"] = lambda: answer_messages(outputs)
-        if isinstance(status := given.get("status"), str):
-            operation.run.facts["agentflow.status"] = status
         self._end(operation)
-        memory = given.get("memory")
-        for turn in memory if isinstance(memory, list) else ():
-            self._end_turn(operation, turn)
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """End it with an error."""
@@ -129,24 +109,18 @@ class Observer(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Begin a model call."""
-        known = metadata or {}
-        facts = request_facts(known, kwargs.get("invocation_params") or {})
-        name = str(facts.get("gen_ai.request.model", ""))
+        known, params = metadata or {}, kwargs.get("invocation_params") or {}
+        name = str(params.get("model") or params.get("model_name") or known.get("ls_model_name") or "")
         operation = self._new("model_call", name, run_id, self._caller(parent_run_id), tags, known)
         operation.module = str(known.get(MODULE) or operation.module or known.get("langgraph_node") or "")
-        operation.facts = facts
-        operation.content["gen_ai.input.messages"] = lambda: input_messages(messages)
-        if tools := (kwargs.get("invocation_params") or {}).get("tools"):
-            operation.content["gen_ai.tool.definitions"] = lambda: tools
+        operation.prompt = [message for conversation in messages for message in conversation]
         self._begin(operation)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **kwargs: Any) -> None:
         """End it with its replies."""
         if operation := self._close(run_id):
             found = [one.message for many in response.generations for one in many if isinstance(one, ChatGeneration)]
-            operation.replies = replies = [reply for reply in found if isinstance(reply, AIMessage)]
-            operation.facts |= reply_facts(replies)
-            operation.content["gen_ai.output.messages"] = lambda: output_messages(replies)
+            operation.replies = [reply for reply in found if isinstance(reply, AIMessage)]
             self._end(operation)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
@@ -162,22 +136,15 @@ class Observer(BaseCallbackHandler):
         parent_run_id: UUID | None = None,
         tags: list[str] | None = None,
         metadata: dict[str, Any] | None = None,
-        inputs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         """Begin a tool call."""
         name = str(kwargs.get("name") or (serialized or {}).get("name") or "tool")
-        operation = self._new("tool_call", name, run_id, self._caller(parent_run_id), tags, metadata)
-        operation.facts["gen_ai.tool.name"] = name
-        if call := kwargs.get("tool_call_id"):
-            operation.facts["gen_ai.tool.call.id"] = str(call)
-        operation.content["gen_ai.tool.call.arguments"] = lambda: inputs or input_str
-        self._begin(operation)
+        self._begin(self._new("tool_call", name, run_id, self._caller(parent_run_id), tags, metadata))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it with its result."""
         if operation := self._close(run_id):
-            operation.content["gen_ai.tool.call.result"] = lambda: getattr(output, "content", str(output))
             if getattr(output, "status", "") == "error":
                 operation.error = "tool_error"
             self._end(operation)
@@ -198,9 +165,7 @@ class Observer(BaseCallbackHandler):
     ) -> Operation:
         known = metadata or {}
         operation = Operation(kind, name, id, caller, path=_path(kind, name, caller, known))
-        operation.thread = str(known.get("thread_id") or (caller.thread if caller else ""))
         if caller is None:
-            operation.traceparent = str(known.get("traceparent", ""))
             return operation
         if kind != "run":
             operation.module, operation.turn = caller.module, caller.turn
@@ -252,16 +217,6 @@ class Observer(BaseCallbackHandler):
         if operation.kind != "step":
             for sink in self.sinks:
                 sink.end(operation)
-
-    def _end_turn(self, closed_by: Operation, turn: object) -> None:
-        if not isinstance(turn, Turn):
-            return
-        run = closed_by.run
-        first = run.opening or run
-        operation = Operation("turn", "", uuid4(), run, first.started, first.clock, thread=run.thread, turn=turn.turn)
-        operation.error = str(turn.action.result.error or "")
-        operation.facts = {"gen_ai.tool.name": turn.plan.tool, "agentflow.signal": turn.verdict.signal}
-        self._end(operation)
 
 
 def _has_tag(tags: Sequence[str] | None, prefix: str) -> bool:

@@ -1,38 +1,34 @@
 """Operations of a run: a tree that all sinks read."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 from uuid import UUID
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 REFUSALS = (ValueError, LookupError, ArithmeticError)
 """What is raised for a value that is not taken, as far as a class can tell: for what the model said or chose."""
 
-Kind = Literal["run", "module", "turn", "model_call", "tool_call", "step"]
+Kind = Literal["run", "module", "model_call", "tool_call", "step"]
 
 
 @dataclass(eq=False)
 class Operation:
-    """A run of a graph, a node of it, a turn, a call of a model or a tool, or a step: any other LangChain run."""
+    """A run of a graph, a node of it, a call of a model or a tool, or a step: any other LangChain run."""
 
     kind: Kind
     name: str
-    """Name of the graph, node, model or tool; "" for a turn."""
+    """Name of the graph, node, model or tool."""
     id: UUID
-    """LangChain's run id; a new one for a turn."""
+    """LangChain's run id."""
     caller: "Operation | None" = None
     """The operation that contains this one, one level up."""
-    started: float = field(default_factory=time.time)
-    """Seconds since the epoch."""
     clock: float = field(default_factory=time.perf_counter)
     """Monotonic time of the start in seconds."""
     seconds: float = 0.0
     """Duration; 0 until the operation ends."""
-    thread: str = ""
-    """LangGraph's thread id."""
     module: str = ""
     """Module that the operation belongs to: the tag of a model call, else the name of the innermost node."""
     path: tuple[str, ...] = ()
@@ -45,12 +41,8 @@ class Operation:
     """Text of the exception. It may hold secrets."""
     refused: bool = False
     """Whether the exception is one of `REFUSALS`."""
-    traceparent: str = ""
-    """W3C trace context from the run's metadata."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Requests and counts, by the names of OpenTelemetry's GenAI conventions."""
-    content: dict[str, Callable[[], Any]] = field(default_factory=dict)
-    """Prompts, replies, arguments and results by the same names; made only for the sinks that record content."""
+    prompt: Sequence[BaseMessage] = ()
+    """Messages that a model call was asked with."""
     replies: Sequence[AIMessage] = ()
     """Replies of a model call that ended."""
 
@@ -62,13 +54,6 @@ class Operation:
     """Number of the latest attempt at each task in this operation."""
     parts: dict[UUID, "Operation"] = field(default_factory=dict)
     """Operations under way inside this one, one level down."""
-    opening: "Operation | None" = None
-    """The module that began the present turn of a run."""
-
-    @property
-    def ended(self) -> float:
-        """End in seconds since the epoch."""
-        return self.started + self.seconds
 
     @property
     def parent(self) -> "Operation | None":
@@ -105,7 +90,7 @@ class Sink(Protocol):
     """Receiver of operations, steps left out. Both methods are called on any thread and return at once."""
 
     def begin(self, operation: Operation) -> None:
-        """Receive an operation that begins. Not called for turns."""
+        """Receive an operation that begins."""
         ...
 
     def end(self, operation: Operation) -> None:

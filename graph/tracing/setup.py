@@ -1,23 +1,15 @@
 """Configuration of tracing: `with tracing("otel"): ...`, `--tracing otel`, or AGENTFLOW_TRACING=otel for a server.
 
 Tracing applies to the whole process, in every thread and event loop, and to any graph or chain that LangChain runs.
-LangChain asks a hook for handlers before each run. The hook is set once, and has no handler while tracing is off.
 """
 
 import atexit
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from functools import lru_cache
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.tracers.context import register_configure_hook
-
 from agentflow.graph.tracing.errors import TracingError
-from agentflow.graph.tracing.log import LogSink, written_to
-from agentflow.graph.tracing.observer import Observer
-from agentflow.graph.tracing.operation import Sink
 from agentflow.tools.redaction import cut
 from agentflow.version import pip_install
 
@@ -27,7 +19,7 @@ VARIABLE = "AGENTFLOW_TRACING"
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """OpenTelemetry's variable that puts prompts and answers into spans."""
 
-HOW = "write langsmith[:PROJECT], otel[:http://HOST:4318] or log[:FILE], or several with commas"
+HOW = "write langsmith[:PROJECT], otel[:http://HOST:4318], otel:FILE.jsonl, or one of each with a comma"
 
 
 @contextmanager
@@ -35,8 +27,8 @@ def tracing(to: str, *, content: bool | None = None) -> Iterator[None]:
     """Trace all runs of this process inside the block.
 
     Args:
-        to: `otel`, `otel:http://HOST:4318`, `langsmith`, `langsmith:PROJECT`, `log` (the logger `agentflow.events`),
-            `log:FILE`, `log:-` (stderr), or several with commas.
+        to: `otel`, `otel:http://HOST:4318`, `otel:FILE.jsonl`, `langsmith` or `langsmith:PROJECT`, or one of each with
+            a comma.
         content: Whether spans contain prompts, answers, arguments and results. None: the value of the variable
             OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, by default False.
 
@@ -75,41 +67,13 @@ def _open(stack: ExitStack, name: str, rest: str, *, content: bool) -> None:
                 from agentflow.graph.tracing.otlp import otel_tracing
             except ModuleNotFoundError as error:
                 raise TracingError(
-                    f"otel needs OpenTelemetry; install it with: {pip_install('otel')}",
+                    f"otel needs OpenInference; install it with: {pip_install('otel')}",
                     code="missing_package",
                 ) from error
-            stack.enter_context(_observed_by(stack.enter_context(otel_tracing(rest, content=content))))
+            stack.enter_context(otel_tracing(rest, content=content))
         case "langsmith":
             from agentflow.graph.tracing.langsmith import langsmith_tracing
 
             stack.enter_context(langsmith_tracing(rest))
-        case "log":
-            if rest:
-                try:
-                    stack.enter_context(written_to(rest))
-                except OSError as error:
-                    raise TracingError(
-                        f"cannot write to {rest} ({error.strerror}); choose another file", code="unwritable"
-                    ) from error
-            stack.enter_context(_observed_by(LogSink()))
         case _:
             raise TracingError(f"there is no tracing '{cut(name, 40)}'; {HOW}", code="unknown_target")
-
-
-@contextmanager
-def _observed_by(sink: Sink) -> Iterator[None]:
-    observer = _observer()
-    observer.sinks = (*observer.sinks, sink)
-    try:
-        yield
-    finally:
-        observer.sinks = tuple(one for one in observer.sinks if one is not sink)
-
-
-@lru_cache(maxsize=1)
-def _observer() -> Observer:
-    """Return the observer of this process, which is registered with LangChain at first use."""
-    observer = Observer()
-    hook: ContextVar[BaseCallbackHandler | None] = ContextVar("agentflow_observer", default=observer)
-    register_configure_hook(hook, inheritable=True)
-    return observer

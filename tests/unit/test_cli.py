@@ -103,7 +103,7 @@ def test_an_extra_that_is_missing_is_named(
     ("package", "user", "call", "extra"),
     [
         ("mcp", "agentflow.mcp_server", "mcp", "[mcp]"),
-        ("opentelemetry.sdk.trace", "agentflow.graph.tracing.otlp", "solve q --tracing otel", "[otel]"),
+        ("openinference.instrumentation.langchain", "agentflow.graph.tracing.otlp", "solve q --tracing otel", "[otel]"),
     ],
 )
 def test_the_extra_of_a_package_that_is_missing_is_named(

@@ -1,6 +1,7 @@
 """Operations as callbacks tell them: what contains what, in which turn, and how it ended."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import InputState
-from agentflow.graph.tracing import setup
+from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Operation
 from agentflow.tools.result import ErrorClass, ToolFailure
 from tests.clock import HOUR, Clock
@@ -43,40 +44,42 @@ def broken(text: str) -> str:
     raise ToolFailure(ErrorClass.EMPTY_RESULT, "nothing there")
 
 
-async def observed(script: Scripted, tool: BaseTool = echo, question: str = "q", **settings: Any) -> Kept:
+async def observed(script: Scripted, tool: BaseTool = echo, **settings: Any) -> Kept:
+    """What a sink is told of a run, after which nothing is open."""
     kept = Kept()
-    plan = f"Sub-Goal: repeat it\nTool: {tool.name}\nContext: hello"
-    script.replies["planner"] = plan
+    observer = Observer(kept)
+    script.replies["planner"] = f"Sub-Goal: repeat it\nTool: {tool.name}\nContext: hello"
     context = Context(model=script.spec, tools=["base_generator"], **settings)
-    with setup._observed_by(kept):
+    try:
         await build_graph([tool]).ainvoke(
-            InputState(messages=[HumanMessage(question)]), {"metadata": {"thread_id": question}}, context=context
+            InputState(messages=[HumanMessage("q")]), {"callbacks": [observer]}, context=context
         )
+    finally:
+        assert observer._open == {}
     return kept
 
 
 async def test_runs_at_the_same_time_do_not_mix(scripted: Script) -> None:
     kept = Kept()
-    graph, context = build_graph([echo]), Context(model=scripted().spec)
+    graph, context, config = build_graph([echo]), Context(model=scripted().spec), {"callbacks": [Observer(kept)]}
 
     async def ask(number: int) -> None:
-        config: Any = {"metadata": {"thread_id": str(number)}}
-        await graph.ainvoke(InputState(messages=[HumanMessage(f"{number}?")]), config, context=context)
+        asked = InputState(messages=[HumanMessage(f"{number}?")])
+        await graph.ainvoke(asked, config, context=context)  # type: ignore[arg-type]
 
-    with setup._observed_by(kept):
-        await asyncio.gather(*map(ask, range(32)))
-    assert sorted(int(run.thread) for run in kept.of("run")) == list(range(32))
+    await asyncio.gather(*map(ask, range(32)))
+    assert len(kept.of("run")) == 32
     for run in kept.of("run"):
         own = [one for one in kept.ended if one.root is run]
         assert len(own) == len(kept.ended) / 32
-        assert {one.thread for one in own} == {run.thread}
+        texts = [str(message.content) for one in own for message in one.prompt]
+        assert len({number for text in texts for number in re.findall(r"Question: (\d+)", text)}) == 1
 
 
 async def test_how_a_tool_failed_is_its_error_class(scripted: Script) -> None:
     kept = await observed(scripted(), broken)
     assert [one.error for one in kept.of("tool_call")] == ["empty_result"]
     assert [one.error for one in kept.of("module") if one.module == "executor"] == ["empty_result"]
-    assert [one.error for one in kept.of("turn")] == ["empty_result"]
     assert kept.of("run")[0].error == ""
 
 
@@ -94,7 +97,6 @@ async def test_a_tool_that_runs_out_of_time_ends_with_its_module(
     kept = await observed(scripted(), slow, max_seconds=HOUR)
     [call] = kept.of("tool_call")
     assert call.error == "timeout"
-    assert setup._observer()._open == {}
 
 
 async def test_a_run_whose_model_fails_has_failed(scripted: Script) -> None:
@@ -103,13 +105,12 @@ async def test_a_run_whose_model_fails_has_failed(scripted: Script) -> None:
 
     with pytest.raises(ModelError):
         await observed(scripted(executor=fail))
-    assert setup._observer()._open == {}
 
 
 def test_without_asyncio_the_same_is_seen(scripted: Script) -> None:
     kept = Kept()
-    with setup._observed_by(kept):
-        build_graph([echo]).invoke(InputState(messages=[HumanMessage("q")]), context=Context(model=scripted().spec))
+    asked, context = InputState(messages=[HumanMessage("q")]), Context(model=scripted().spec)
+    build_graph([echo]).invoke(asked, {"callbacks": [Observer(kept)]}, context=context)
     assert [one.kind for one in kept.ended if one.parent is None] == ["run"]
     assert len(kept.of("module")) == 5
 
@@ -117,7 +118,6 @@ def test_without_asyncio_the_same_is_seen(scripted: Script) -> None:
 def test_chains_of_others_are_runs_too() -> None:
     kept = Kept()
     chain = RunnableLambda(lambda text: [HumanMessage(text)]) | FakeListChatModel(responses=["a"])
-    with setup._observed_by(kept):
-        chain.invoke("q")
+    chain.invoke("q", {"callbacks": [Observer(kept)]})
     [run] = kept.of("run")
     assert [(one.kind, one.parent) for one in kept.ended if one is not run] == [("model_call", run)]
