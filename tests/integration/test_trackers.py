@@ -28,6 +28,24 @@ tracking.finish()
 """
 
 
+@pytest.mark.parametrize(
+    ("variable", "place"),
+    [
+        ("WANDB_DIR", "{out}"),
+        ("MLFLOW_TRACKING_URI", "sqlite:///{out}/mlflow.db"),
+        ("TRACKIO_DIR", "{out}/trackio"),
+    ],
+)
+def test_a_tracker_writes_below_the_run_unless_the_user_names_a_place(
+    variable: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = compose_settings("atlas-cpu", [f"out={tmp_path}"])
+    monkeypatch.delenv(variable, raising=False)
+    assert environment(config)[variable] == place.format(out=tmp_path)
+    monkeypatch.setenv(variable, "elsewhere")
+    assert environment(config)[variable] == "elsewhere"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kept"), [("wandb", "wandb/offline-run-*"), ("mlflow", "mlflow.db"), ("trackio", "trackio/*.db")]

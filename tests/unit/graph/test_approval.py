@@ -94,7 +94,7 @@ async def test_an_edit_that_does_not_fit_is_asked_for_again(edit: Any, problem: 
 
 async def test_each_call_is_approved_anew_and_the_planner_reads_a_refusal(scripted: Script) -> None:
     script = scripted(verifier=[CONTINUE, STOP])
-    graph, context = await waiting(script)
+    graph, context = await waiting(script, approve_tools=["*"])
     refusal = Command(resume={"decision": "refuse", "reason": "too loud"})
     found = await graph.ainvoke(refusal, THREAD, context=context)
     assert (found["__interrupt__"][0].value["turn"], len(found["memory"])) == (2, 1)

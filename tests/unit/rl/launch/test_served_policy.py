@@ -16,7 +16,8 @@ from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import inputs
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.launch.preview import Preview, play
-from agentflow.rl.launch.served_policy import OWN, is_served, trial_policy
+from agentflow.rl.launch.served_policy import OWN, ServedPolicy, is_served, trial_policy
+from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.settings import TrainingSettings, compose_settings
 from tests.fake_openai import FakeOpenAI
 
@@ -68,8 +69,15 @@ async def played(model: Any, spec: str, *, tools: bool = True) -> Preview:
     return await play(app, app.built(), [task], policy, rollouts=1, seconds=60)
 
 
-async def test_the_agents_own_model_plays_with_its_own_options() -> None:
-    own = Own()
+async def test_the_agents_own_model_plays_with_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, ask, asked = Own(), ServedPolicy.__call__, list[ChatRequest]()
+
+    async def counted(policy: ServedPolicy, request: ChatRequest) -> TokenReply:
+        asked.append(request)
+        assert len(asked) <= 2, "its own model was played by the policy in turn, without an end"
+        return await ask(policy, request)
+
+    monkeypatch.setattr(ServedPolicy, "__call__", counted)
     preview = await played(own, OWN)
     assert own.asked == [(["human"], ["add"]), (["human", "ai", "tool"], ["add"])]
     assert [(one.status, one.reward) for one in preview.rollouts] == [("ok", 1.0)]

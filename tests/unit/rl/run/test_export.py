@@ -232,7 +232,8 @@ def settings(run: Path, **changed: object) -> None:
 
 
 def test_the_card_says_what_the_model_is(run: Path, tmp_path: Path) -> None:
-    given = {"tasks": str(Path.home() / "tasks.jsonl"), "judge": "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}
+    given = {"tasks": str(Path.home() / "tasks.jsonl"), "test": str(Path.cwd() / "held.jsonl")}
+    given["judge"] = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
     settings(run, temperature=1.0, validation_temperature=1.0, options=given)
     validate(run, step_0=0.5, step_3=1.0)
     for step, rewards in ((0, (0.0, 1.0)), (3, (1.0, 1.0))):
@@ -249,7 +250,7 @@ def test_the_card_says_what_the_model_is(run: Path, tmp_path: Path) -> None:
     )
     assert all(said in card.text for said in ("# planner", "dr-grpo", "`my_agent:agent`", "48 tasks", '"lr": 1e-06'))
     assert all(said in card.text for said in ("| before training | 0.500 |", "| step 3 | 1.000 |", "+0.500 ("))
-    assert not any(hidden in card.text for hidden in ("/home/ada", str(Path.home()), "sk-proj"))
+    assert not any(hidden in card.text for hidden in ("/home/ada", str(Path.home()), str(Path.cwd()), "sk-proj"))
 
 
 @pytest.mark.parametrize(
@@ -272,6 +273,12 @@ def test_the_card_has_the_licence_of_the_base_where_it_is_known(
     card = ModelCard.load(tmp_path / "planner" / "README.md")
     assert (card.data.license, card.data.base_model) == (licence, None)
     assert str(tmp_path) not in card.text
+
+
+def test_the_included_model_is_under_the_licence_of_this_project(run: Path, tmp_path: Path) -> None:
+    settings(run, start="seed", temperature=1.0, validation_temperature=1.0)
+    export(run, tmp_path / "planner")
+    assert ModelCard.load(tmp_path / "planner" / "README.md").data.license == "mit"
 
 
 def test_a_push_is_private_and_what_the_hub_refuses_is_one_line(
