@@ -20,7 +20,7 @@ _CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETPCAP")
 _CAPABILITIES_OF_ROOT = ("CAP_SETUID", "CAP_SETGID", "CAP_KILL")
 
 
-def command(server: list[str], *, user_namespace: bool, proc: bool) -> list[str]:
+def command(server: list[str], *, user_namespace: bool) -> list[str]:
     """Return the bubblewrap command that runs `server`. Raises SandboxError if bubblewrap is not installed."""
     bwrap = shutil.which("bwrap", path=os.environ.get("PATH", os.defpath) + ":/usr/bin:/usr/local/bin")
     if bwrap is None:
@@ -29,8 +29,7 @@ def command(server: list[str], *, user_namespace: bool, proc: bool) -> list[str]
     arguments = [bwrap, *_UNSHARED, *(["--unshare-user"] if user_namespace else []), "--cap-drop", "ALL"]
     for capability in capabilities:
         arguments += ["--cap-add", capability]
-    arguments += ["--proc", "/proc"] if proc else ["--dir", "/proc"]
-    arguments += ["--dev", "/dev", "--remount-ro", "/dev", "--dir", WORK, "--dir", "/tmp"]  # noqa: S108
+    arguments += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--dir", WORK, "--dir", "/tmp"]  # noqa: S108
     arguments += [*_files(), "--chdir", "/", "--remount-ro", "/", "--"]
     return arguments + server
 

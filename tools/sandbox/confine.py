@@ -6,7 +6,6 @@ no capabilities, Landlock, and seccomp. The order matters: each step needs somet
 """
 
 import math
-import mmap
 import os
 import resource
 import signal
@@ -24,8 +23,6 @@ PENDING_SIGNALS = 256
 """Maximum number of queued signals and POSIX timers together, since each timer may queue a signal."""
 
 _UNTRUSTED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-_TASKS_UNKNOWN = 1024
-_ADDRESSES, _NEAR_ENOUGH = 1 << 40, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,6 +50,7 @@ class Surroundings:
 def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, server: int) -> None:
     """Drop every privilege that a program must not have. Raises OSError; the child of `server` must then exit."""
     user = None if surroundings.first_user is None else surroundings.first_user + slot
+    occupied, others = _address_space(), tasks()  # before an empty /proc is mounted
     alone = user is not None
     if surroundings.own_mounts:
         _mount(limits, os.geteuid() if user is None else user, surroundings.own_tmp)
@@ -64,7 +62,7 @@ def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, 
         owner = os.geteuid() if user is None or surroundings.files_as_root else user
         _mount_folder(folder, limits, owner, user_namespace=user is None)
         alone = True  # the limit on tasks counts the user's tasks within its user namespace
-    _limit_resources(limits, tasks_of_others=0 if alone else _tasks())
+    _limit_resources(limits, occupied, 0 if alone else others)
     if user is not None:
         _become(user, surroundings.files_as_root)
     os.chdir(folder)
@@ -85,19 +83,19 @@ def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, 
     kernel.install_filter(filter_)
 
 
-def _limit_resources(limits: Limits, tasks_of_others: int) -> None:
+def _limit_resources(limits: Limits, occupied: int, tasks_of_others: int) -> None:
     seconds = math.ceil(limits.seconds)
-    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU first, which identifies the cause, then SIGKILL
-    _limit(resource.RLIMIT_AS, _address_space() + limits.memory_bytes)
-    _limit(resource.RLIMIT_FSIZE, limits.file_bytes)
-    _limit(resource.RLIMIT_NPROC, tasks_of_others + limits.threads)
-    _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
-    _limit(resource.RLIMIT_SIGPENDING, PENDING_SIGNALS)
+    limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU first, which identifies the cause, then SIGKILL
+    limit(resource.RLIMIT_AS, occupied + limits.memory_bytes)
+    limit(resource.RLIMIT_FSIZE, limits.file_bytes)
+    limit(resource.RLIMIT_NPROC, tasks_of_others + limits.threads)
+    limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    limit(resource.RLIMIT_SIGPENDING, PENDING_SIGNALS)
     for nothing in (resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
-        _limit(nothing, 0)
+        limit(nothing, 0)
 
 
-def _limit(kind: int, soft: int, hard: int | None = None) -> None:
+def limit(kind: int, soft: int, hard: int | None = None) -> None:
     """Set a resource limit, unless a lower one is already set."""
     highest = resource.getrlimit(kind)[1]
     values = [value if highest == resource.RLIM_INFINITY else min(value, highest) for value in (soft, hard or soft)]
@@ -106,41 +104,16 @@ def _limit(kind: int, soft: int, hard: int | None = None) -> None:
 
 def _address_space() -> int:
     """Return the address space of this process in bytes. It is still a copy of the server."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            return int(statm.read().split()[0]) * resource.getpagesize()
-    except OSError:  # a tier without /proc
-        return _least_limit()
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[0]) * resource.getpagesize()
 
 
-def _least_limit() -> int:
-    """Return the address space in use, in bytes.
-
-    A binary search finds the lowest limit under which one more page can be mapped.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    low, high = 0, _ADDRESSES
-    while high - low > _NEAR_ENOUGH:
-        middle = (low + high) // 2
-        resource.setrlimit(resource.RLIMIT_AS, (middle, hard))
-        try:
-            mmap.mmap(-1, mmap.PAGESIZE).close()
-            high = middle
-        except (OSError, MemoryError):
-            low = middle
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    return high
-
-
-def _tasks() -> int:
+def tasks() -> int:
     """Return an upper bound for the number of this user's tasks, all of which count towards the limit: the tasks of the
     system.
     """
-    try:
-        with open("/proc/loadavg", encoding="ascii") as loadavg:
-            return int(loadavg.read().split()[3].split("/")[1])
-    except OSError:
-        return _TASKS_UNKNOWN
+    with open("/proc/loadavg", encoding="ascii") as loadavg:
+        return int(loadavg.read().split()[3].split("/")[1])
 
 
 def _mount(limits: Limits, user: int, own_tmp: bool) -> None:

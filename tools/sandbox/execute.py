@@ -14,8 +14,7 @@ from functools import lru_cache
 
 from agentflow.tools.sandbox import plain_subprocess, tiers
 from agentflow.tools.sandbox.fork_client import ForkServerClient, NotStarted, ServerEnded
-from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
-from agentflow.tools.sandbox.turns import SLOTS
+from agentflow.tools.sandbox.limits import SLOTS, Limits, Outcome, SandboxError
 
 REMEDY = (
     "install bubblewrap (apt install bubblewrap), or set "

@@ -29,8 +29,7 @@ from typing import Any, NoReturn
 
 from agentflow.tools.sandbox import folder, libraries, program
 from agentflow.tools.sandbox.confine import WORK, Surroundings, confine, own_folder_works
-from agentflow.tools.sandbox.limits import Limits
-from agentflow.tools.sandbox.turns import SLOTS
+from agentflow.tools.sandbox.limits import SLOTS, Limits
 
 _TICK = 0.01
 """Seconds between checks of the programs' folders, where the kernel does not limit them. A program can exceed its limit

@@ -6,6 +6,9 @@ from typing import ClassVar, Literal
 
 from agentflow.tools.coded_error import Cause, CodedError
 
+SLOTS = 64
+"""Maximum number of concurrent programs."""
+
 Stopped = Literal["", "timeout", "flood", "disk", "cancelled"]
 """Reason why the program was stopped from outside; empty if it was not."""
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from agentflow.tools.sandbox import bubblewrap, interpreter, kernel
 from agentflow.tools.sandbox.confine import Surroundings
-from agentflow.tools.sandbox.limits import SandboxError
+from agentflow.tools.sandbox.limits import SLOTS, SandboxError
 
 VARIABLE = "AGENTFLOW_SANDBOX"
 """Environment variable that names the only tier to use. If unset, the strongest one that works is used."""
@@ -28,7 +28,6 @@ _FIRST_USER, _USERS = 61184, 4096
 DESCRIPTIONS = {
     "bwrap": "a root file system, processes, network and user of its own, behind Landlock and seccomp",
     "bwrap-userns": "a root file system, processes and network of its own, behind Landlock and seccomp",
-    "bwrap-userns-noproc": "a root file system, processes and network of its own, behind Landlock and seccomp",
     "landlock": "the system's Python can be read and nothing else, no network, no processes (Landlock, seccomp); "
     "names, sizes and modes of the host's files can be seen: install bubblewrap to hide them",
     SUBPROCESS: "resource limits and an empty environment, NO isolation of files or network",
@@ -56,17 +55,16 @@ def candidates() -> list[str]:
         raise SandboxError(f"{VARIABLE} is '{named}', not one of auto, {', '.join(DESCRIPTIONS)}", code="unknown_tier")
     if sys.platform != "linux":
         return [SUBPROCESS]
-    own = ["bwrap"] if _has_roots_rights() else ["bwrap-userns", "bwrap-userns-noproc"]
-    return [*own, "landlock"]
+    return ["bwrap" if _has_roots_rights() else "bwrap-userns", "landlock"]
 
 
 def launch(tier: str) -> Launch:
     """Return how to start the fork server of `tier`, which is any but `SUBPROCESS`."""
     if tier == "landlock":
         return Launch(lambda server: server, str(interpreter.home()), _in_landlock)
-    namespace, proc = tier != "bwrap", not tier.endswith("noproc")
+    namespace = tier != "bwrap"
     return Launch(
-        lambda server: bubblewrap.command(server, user_namespace=namespace, proc=proc),
+        lambda server: bubblewrap.command(server, user_namespace=namespace),
         bubblewrap.HOME,
         partial(_in_bubblewrap, first_user=None if namespace else _first_user()),
     )
@@ -98,8 +96,6 @@ def _first_user() -> int | None:
     """Return the first user id of this process. Each host process uses another range, so programs share no limit."""
     if not _has_roots_rights():
         return None
-    from agentflow.tools.sandbox.turns import SLOTS
-
     return _FIRST_USER + os.getpid() * SLOTS % _USERS
 
 

@@ -1,4 +1,4 @@
-"""The number of programs that run at a time in this process. The others wait in the order of their requests.
+"""The number of programs that run at a time in this process. The others wait.
 
 A program takes a few descriptors of the host, so most are left for other uses. It may also use all the memory allowed
 to it, so programs only start while memory suffices for all that run. One program may always run.
@@ -8,65 +8,41 @@ import contextlib
 import os
 import resource
 import threading
-from collections import deque
 from collections.abc import Iterator
 
 from agentflow.tools.sandbox import memory
-
-SLOTS = 64
-"""Maximum number of concurrent programs."""
+from agentflow.tools.sandbox.limits import SLOTS
 
 _DESCRIPTORS = 8
 """Host descriptors reserved per program. It takes at most seven while it starts, and three later."""
-_TICK = 0.1
-"""Seconds between the first waiter's checks of the memory, and of whether its caller has cancelled."""
-_BEHIND = 1.0
-"""The same interval for later waiters, who would otherwise keep each other awake."""
+_TICK = 0.2
+"""Seconds between a waiter's checks of the memory, and of whether its caller has cancelled."""
 
 
 class Turns:
-    """The queue of waiting programs, usable from any thread."""
+    """Turns of programs, usable from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[threading.Event] = deque()
+        self._ended = threading.Condition()
         self._running = 0
         self._promised = 0
 
     @contextlib.contextmanager
     def turn(self, memory_bytes: int, cancelled: threading.Event) -> Iterator[bool]:
         """Wait for a turn and hold it within the block. Yield False if `cancelled` was set first."""
-        if not self._wait(memory_bytes, cancelled):
-            yield False
-            return
+        with self._ended:
+            while not cancelled.is_set() and not self._fits(memory_bytes):
+                self._ended.wait(_TICK)
+            had = not cancelled.is_set()
+            self._running += had
+            self._promised += memory_bytes * had
         try:
-            yield True
+            yield had
         finally:
-            with self._lock:
-                self._running -= 1
-                self._promised -= memory_bytes
-                self._wake_first()
-
-    def _wait(self, memory_bytes: int, cancelled: threading.Event) -> bool:
-        woken = threading.Event()
-        with self._lock:
-            self._waiting.append(woken)
-        while True:
-            with self._lock:
-                first = self._waiting[0] is woken
-                had = first and self._fits(memory_bytes)
-                if had or cancelled.is_set():
-                    self._waiting.remove(woken)
-                    self._running += had
-                    self._promised += memory_bytes * had
-                    self._wake_first()
-                    return had
-                woken.clear()
-            woken.wait(_TICK if first else _BEHIND)
-
-    def _wake_first(self) -> None:
-        if self._waiting:
-            self._waiting[0].set()
+            with self._ended:
+                self._running -= had
+                self._promised -= memory_bytes * had
+                self._ended.notify()
 
     def _fits(self, memory_bytes: int) -> bool:
         if not self._running:
@@ -77,12 +53,12 @@ class Turns:
 
 
 def turns() -> Turns:
-    """Return the queue of this process."""
+    """Return the turns of this process."""
     return _turns
 
 
 def _renew() -> None:
-    """Create a new queue in a forked process, where the waiting threads do not exist."""
+    """Create new turns in a forked process, where the running threads do not exist."""
     global _turns
     _turns = Turns()
 

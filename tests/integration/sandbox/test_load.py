@@ -14,8 +14,8 @@ import pytest
 
 from agentflow.tools.sandbox import memory
 from agentflow.tools.sandbox.execute import execute
-from agentflow.tools.sandbox.limits import Limits, Outcome
-from agentflow.tools.sandbox.turns import SLOTS, turns
+from agentflow.tools.sandbox.limits import SLOTS, Limits, Outcome
+from agentflow.tools.sandbox.turns import turns
 from tests.cases import table
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
 from tests.sandboxes import TIERS, close_all, executes_in, is_alive, new_processes, run, server

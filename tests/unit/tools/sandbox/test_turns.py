@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.tools.sandbox import memory
-from agentflow.tools.sandbox.turns import SLOTS, Turns, turns
+from agentflow.tools.sandbox.limits import SLOTS
+from agentflow.tools.sandbox.turns import Turns, turns
 
 NEVER = threading.Event()
 MANY = 1 << 20
@@ -23,45 +24,38 @@ class Crowd:
     """Threads that take a turn and hold it until they are let go."""
 
     def __init__(self, number: int, share: int = 1) -> None:
-        self.queue, self.share = Turns(), share
-        self.came: list[int] = []
-        self.go = [threading.Event() for _ in range(number)]
-        self.running = threading.Semaphore(0)
-        self.threads = [threading.Thread(target=self._take, args=(n,)) for n in range(number)]
-        for waiting, thread in enumerate(self.threads):
+        self.turns, self.share = Turns(), share
+        self.go, self.running = threading.Semaphore(0), threading.Semaphore(0)
+        self.threads = [threading.Thread(target=self._take) for _ in range(number)]
+        for thread in self.threads:
             thread.start()
-            while len(self.queue._waiting) + self.queue._running <= waiting:
-                NEVER.wait(0.001)
 
-    def _take(self, number: int) -> None:
-        with self.queue.turn(self.share, NEVER) as had:
+    def _take(self) -> None:
+        with self.turns.turn(self.share, NEVER) as had:
             assert had
-            self.came.append(number)
             self.running.release()
-            self.go[number].wait()
+            self.go.acquire()
 
     def await_running(self, number: int) -> None:
         for _ in range(number):
             assert self.running.acquire()
+        assert self.turns._running == number
+        assert not self.running.acquire(blocking=False)
 
     def end(self) -> None:
-        for event in self.go:
-            event.set()
+        self.go.release(len(self.threads))
         for thread in self.threads:
             thread.join()
+        assert (self.turns._running, self.turns._promised) == (0, 0)
 
 
-def test_they_come_in_order_and_never_more_than_there_are_slots() -> None:
+def test_never_more_run_than_there_are_slots_and_each_end_lets_another_begin() -> None:
     crowd = Crowd(SLOTS + 5)
     crowd.await_running(SLOTS)
-    assert sorted(crowd.came) == list(range(SLOTS))
-    for n in range(5):
-        crowd.go[n].set()
-        crowd.await_running(1)
-        assert crowd.came[-1] == SLOTS + n
-        assert crowd.queue._running == SLOTS
+    crowd.go.release(5)
+    for _ in range(5):
+        assert crowd.running.acquire()
     crowd.end()
-    assert (crowd.queue._running, crowd.queue._promised, len(crowd.queue._waiting)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("available", "running"), [(10, 3), (0, 1)])
@@ -71,40 +65,40 @@ def test_all_together_get_no_more_memory_than_there_is_but_one_always_runs(
     monkeypatch.setattr(memory, "available", lambda: available * MANY)
     crowd = Crowd(8, share=3 * MANY)
     crowd.await_running(running)
-    assert (crowd.queue._running, crowd.queue._promised) == (running, running * 3 * MANY)
+    assert crowd.turns._promised == running * 3 * MANY
     crowd.end()
 
 
-def test_who_gives_up_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_gives_up_has_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 0)
-    queue, cancelled = Turns(), threading.Event()
+    turns, cancelled = Turns(), threading.Event()
     cancelled.set()
-    with queue.turn(1, NEVER):
-        with queue.turn(1, cancelled) as had:
+    with turns.turn(1, NEVER):
+        with turns.turn(1, cancelled) as had:
             assert not had
-        assert (queue._running, len(queue._waiting)) == (1, 0)
+        assert turns._running == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=20))
 def test_turns_are_given_back_whatever_happens(takers: list[tuple[int, bool, bool]]) -> None:
-    queue = Turns()
+    turns = Turns()
     for share, gives_up, fails in takers:
         cancelled = threading.Event()
         if gives_up:
             cancelled.set()
         try:
-            with queue.turn(share, cancelled):
+            with turns.turn(share, cancelled):
                 if fails:
                     raise KeyError
         except KeyError:
             assert fails
-    assert (queue._running, queue._promised, len(queue._waiting)) == (0, 0, 0)
+    assert (turns._running, turns._promised) == (0, 0)
 
 
 @pytest.mark.process
 def test_a_forked_process_has_turns_of_its_own() -> None:
     """The threads that wait here are not there; and one of them may hold the lock at that moment."""
-    with turns().turn(1, NEVER), turns()._lock:
+    with turns().turn(1, NEVER), turns()._ended:
         pid = os.fork()
         if pid == 0:
             with turns().turn(1, NEVER):
