@@ -30,7 +30,6 @@ from agentflow.console.terminal import console, print_json
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
-    from agentflow.graph.run.live_status import LiveStatusFile
     from agentflow.graph.run.run_events import Event
     from agentflow.graph.run.saved_thread import SavedThread
     from agentflow.graph.run.trace import Trace
@@ -84,8 +83,7 @@ def solve(
         stack.enter_context(observing(tracing))
         view = None if as_json else stack.enter_context(RunView(console()))
         question = saved.question if saved else question or ""
-        running = stack.enter_context(_running(keeping.trace, question, context.max_turns)) if keeping.trace else None
-        work = _solve(question, context, view, run, saved, running, attachments)
+        work = _solve(question, context, view, run, saved, attachments)
         found = run_with_checkpoints(work, run)
     if as_json:
         typer.echo(to_line(found))
@@ -138,7 +136,6 @@ async def _solve(
     view: RunView | None,
     run: RunLocation = UNSAVED,
     saved: "SavedThread | None" = None,
-    running: "LiveStatusFile | None" = None,
     attachments: Sequence[Mapping[str, Any]] = (),
 ) -> "Trace":
     from agentflow.graph.checkpoints import open_checkpointer
@@ -148,7 +145,7 @@ async def _solve(
             agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
         else:
             agent, thread = agent_of(context), ""
-        trace = await show_run(agent, question, context, view, thread, saved, running, attachments)
+        trace = await show_run(agent, question, context, view, thread, saved, attachments)
     if trace.failure and trace.cause == "agent":
         raise trace.failure
     return trace
@@ -161,7 +158,6 @@ async def show_run(
     view: RunView | None,
     thread: str,
     saved: "SavedThread | None" = None,
-    running: "LiveStatusFile | None" = None,
     attachments: Sequence[Mapping[str, Any]] = (),
 ) -> "Trace":
     """Run a question of a thread, or without one, and show it in `view`, where a person also approves calls."""
@@ -174,8 +170,6 @@ async def show_run(
             return ask_for_approval(console(), proposal).model_dump()
 
     async def show(event: "Event") -> None:
-        if running:
-            running.show(event)
         if view:
             view.show(event)
 
@@ -214,13 +208,6 @@ def _fail_without_answer(trace: "Trace") -> None:
 
 def _exit_code(failure: Exception) -> int:
     return MISUSED if getattr(failure, "configuration", False) else FAILED
-
-
-def _running(trace: Path, question: str, max_turns: int) -> "LiveStatusFile":
-    """Return the status file that `agentflow view` reads during the run."""
-    from agentflow.graph.run.live_status import LiveStatusFile
-
-    return LiveStatusFile(trace, question, max_turns)
 
 
 def beyond_embedded(trace: "Trace", context: "Context") -> bool:

@@ -4,7 +4,6 @@
     rows         a trace as a row of a list
     calls        prompts and replies of a trace
     sources      evaluations, trainings and trace files
-    live_status  a run of `agentflow solve` that has not ended
     run_index    the sources below some folders
     search       text in traces
     query        filters, order and pages of a list

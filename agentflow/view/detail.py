@@ -17,7 +17,6 @@ from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes.planner import messages
 from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.tools.json_codec import model_from_json
-from agentflow.view.live_status import Running
 from agentflow.view.query import cells
 from agentflow.view.rows import Row
 from agentflow.view.sources import Evaluation, Source, TraceFile, Training
@@ -30,11 +29,8 @@ class Gone(Exception):
 def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     """The trace of `row`. Raises Gone."""
     try:
-        line = row.place.read() if not isinstance(source, Running) else b""
-        if isinstance(source, Running):
-            started = source.started.model_dump() if source.started else None
-            found = {"started": started, **texts_of(source.trace, source.max_turns(row))}
-        elif isinstance(source, Evaluation):
+        line = row.place.read()
+        if isinstance(source, Evaluation):
             record = source.record(line)
             models = own_models(source.settings) if source.settings else {}
             flags = [str(flag) for flag in flags_of(record, models)]
@@ -53,7 +49,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     calls = source.calls.of(line) if isinstance(source, TraceFile) else None
     if isinstance(source, Training) and rollout.spans:
         calls = RunCalls(spans=rollout.spans, messages=[]).model_dump(mode="json")
-    return {**cells(name, row), **found, "calls": calls, "running": row.outcome == "running"}
+    return {**cells(name, row), **found, "calls": calls}
 
 
 def scored(record: Record, settings: EvaluationSettings | None, max_turns: int, flags: Sequence[str]) -> dict[str, Any]:

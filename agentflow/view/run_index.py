@@ -16,7 +16,6 @@ from agentflow.evals.run_folder import SETTINGS, kind_of
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.untrusted_text import one_line
 from agentflow.view.lines import open_file, read_file
-from agentflow.view.live_status import SUFFIX, Running
 from agentflow.view.sources import LARGEST_SETTINGS, Evaluation, Source, TraceFile, Training
 
 _log = logging.getLogger(__name__)
@@ -139,8 +138,6 @@ class RunIndex:
 
     def _kind_of_file(self, path: Path) -> type[Source] | None:
         """Return the kind of a file by its first line. A file of another kind is opened again only when it grows."""
-        if path.name.endswith(SUFFIX):
-            return Running
         if path.suffix != ".jsonl":
             return None
         try:

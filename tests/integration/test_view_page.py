@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentflow.graph.run.live_status import LiveStatusFile
 from agentflow.graph.run.recorder import Message, RunCalls, Span
-from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.rollout.rollout import RolloutStatus
@@ -274,19 +272,6 @@ def test_lines_that_come_are_seen(browser: Any, tmp_path: Path) -> None:
         append(folder / "traces.jsonl", record(4, question="The newest?"))
         page.shows(".found", "5 traces, 4 correct")
         page.shows("tr.fresh", "The newest?")
-        page.go("/#/")
-        with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 5) as running:
-            running.show(Started(module="planner", turn=1))
-            page.shows("a.running", "planner at work")
-            page.page.locator("a.running").click()
-            page.shows(".said", "the planner is at work")
-            running.show(turn(1, verdict=GOES_ON))
-            running.show(Started(module="verifier", turn=2))
-            page.shows(".said", "Step 4 of 4: the verifier is at work")
-            append(tmp_path / "first.jsonl", Trace(**record(0).own_fields))
-        page.shows(".heading", "The run has ended")
-        page.click("link", "Its trace is in first.jsonl")
-        page.shows(".traces", "Question 0?")
 
 
 CUT_OFF = "[...document.querySelectorAll('td')].filter((one) => one.getBoundingClientRect().right > 360)"

@@ -35,7 +35,7 @@ export function ago(changed) {
 
 const OUTCOMES = {
   correct: ["✓", "correct"], incorrect: ["✗", "wrong"], undecided: ["?", "undecided"], failed: ["!", "broke off"],
-  answered: ["●", "answered"], out_of_turns: ["…", "out of turns"], out_of_time: ["…", "out of time"], no_plan: ["!", "no plan"], abstained: ["–", "abstained"], running: ["▸", "running"],
+  answered: ["●", "answered"], out_of_turns: ["…", "out of turns"], out_of_time: ["…", "out of time"], no_plan: ["!", "no plan"], abstained: ["–", "abstained"],
 };
 export const outcomeName = (outcome) => OUTCOMES[outcome]?.[1] ?? outcome;
 export function badge(outcome) {

@@ -8,7 +8,6 @@ import { trainingSections } from "./training.js";
 export async function runPage(holder, { source, ...asked }) {
   const about = el("div", {});
   let run = await get(`/api/sources/${source}`);
-  if (run.kind === "running") { location.replace(`#/run/${source}/0`); return {}; }
   trail(home, [run.name]);
   const training = run.kind === "training" ? trainingSections(source) : null;
   const steps = training ? [...new Set([...run.train_steps, ...run.test_steps])].sort((a, b) => a - b) : [];

@@ -15,9 +15,7 @@ export async function runsPage(holder) {
 function draw(list, { sources, roots, complete }) {
   const of = (...kinds) => sources.filter((one) => kinds.includes(one.kind));
   if (sources.length === 0) { redraw(list, complete ? nothing(roots) : el("p", {}, "Reading …")); return; }
-  const running = of("running");
   redraw(list,
-    running.length ? section("Being answered now", running.map(runningCard), "cards") : null,
     of("training").length ? section("Trainings", [table(["", "name", "preset", "steps", "reward", "held-out accuracy", "written"], of("training").map(trainingRow))]) : null,
     of("evaluation").length ? section("Evaluations", [compareForm(of("evaluation")),
       table(["", "name", "benchmark", "planner", "ended", "accuracy", "written"], of("evaluation").map(evaluationRow))]) : null,
@@ -62,11 +60,6 @@ function evaluationRow(one) {
 
 function fileRow(one) {
   return el("tr", {}, state(one), nameCell(one), el("td", { class: "long" }, one.what), el("td", { class: "n" }, count(one.ended)), written(one));
-}
-
-function runningCard(one) {
-  return el("a", { class: "card running", href: address("run", one.id, "0") }, liveDot(one.live) ?? el("span", { class: "quiet" }, "broke off"),
-    el("b", {}, one.what), el("span", { class: "quiet" }, one.live && one.module ? `${one.module} at work` : ago(one.changed)));
 }
 
 function spark(values, label) {

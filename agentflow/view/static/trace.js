@@ -1,7 +1,7 @@
 // One trace: stepped through module by module, with what the planner saw, what came of it, and what it cost.
 
 import { get } from "./data.js";
-import { address, badge, bar, count, el, home, liveDot, plural, redraw, region, seconds, trail } from "./dom.js";
+import { address, badge, bar, count, el, home, plural, redraw, region, seconds, trail } from "./dom.js";
 import { agentGraph } from "./graph.js";
 import { copyButton, download, folded } from "./texts.js";
 import { callsOf, waterfall } from "./waterfall.js";
@@ -9,8 +9,7 @@ import { callsOf, waterfall } from "./waterfall.js";
 const PAUSE = 1100;
 
 export async function tracePage(holder, { source, name, at }) {
-  const load = () => get(`/api/sources/${source}/traces/${encodeURIComponent(name)}`);
-  let found = await load();
+  const found = await get(`/api/sources/${source}/traces/${encodeURIComponent(name)}`);
   trail(home, [found.source.name, address("run", source)], [`Trace ${name}`]);
   if (found.note) {
     holder.append(el("div", { class: "heading" }, heading({ ...found, trace: { answer: found.answer, turns: found.tools, usage: {}, seconds: found.seconds } })), el("p", { class: "warn" }, found.note));
@@ -19,10 +18,9 @@ export async function tracePage(holder, { source, name, at }) {
   const graph = agentGraph();
   const [head, track, now, calls, memory, costs, same] = [el("div", { class: "heading" }), el("div", {}), el("section", { class: "card now", "aria-label": "This step" }),
     el("div", {}), el("div", {}), el("div", {}), el("div", {})];
-  let steps = stepsOf(found);
+  const steps = stepsOf(found);
   let place = Math.min(Math.max(0, Number(at ?? 0) || 0), Math.max(0, steps.length - 1));
   let timer = null;
-  if (found.running) place = steps.length - 1;
 
   const play = el("button", { type: "button", class: "play", onclick: () => (timer ? pause() : start()) });
   const slider = el("input", { type: "range", min: 0, "aria-label": "Step", oninput: (event) => to(Number(event.target.value)) });
@@ -82,21 +80,7 @@ export async function tracePage(holder, { source, name, at }) {
   draw();
   return {
     leave: () => { document.removeEventListener("keydown", keys); clearInterval(timer); },
-    refresh: async () => {
-      if (!found.running) return;
-      const { sources } = await get("/api/sources");
-      if (!sources.some((one) => one.id === source)) { found.running = false; ended(head, sources.find((one) => one.kind === "traces" && one.name === found.source.name)); return; }
-      found = await load();
-      const last = place >= steps.length - 1;
-      steps = stepsOf(found);
-      if (last) place = steps.length - 1;
-      draw();
-    },
   };
-}
-
-function ended(head, trace) {
-  head.append(el("p", { class: "warn" }, "The run has ended. ", trace ? el("a", { href: `${address("run", trace.id)}?down=true` }, `Its trace is in ${trace.name}`) : el("a", { href: "#/" }, "All runs")));
 }
 
 export function stepsOf(found) {
@@ -109,16 +93,15 @@ export function stepsOf(found) {
     add("executor", turn.turn, at, `turn ${turn.turn}, the executor calls ${turn.tool || "nothing"}${turn.result.error ? ` (${turn.result.error})` : ""}`, { tool: turn.tool, wrong: turn.result.error });
     add("verifier", turn.turn, at + 1, `turn ${turn.turn}, the verifier says ${turn.verdict.signal}`, { signal: turn.verdict.signal });
   });
-  if (found.running && found.started) add(found.started.module, found.started.turn, turns.length, `the ${found.started.module} is at work`, { tool: found.started.tool, working: true });
-  else if (answer || status !== "failed") add("generator", turns.length, turns.length, "the generator writes the answer");
-  if (status === "failed" && !found.running && error) add("end", turns.length, turns.length, "the run broke off", { wrong: true });
+  if (answer || status !== "failed") add("generator", turns.length, turns.length, "the generator writes the answer");
+  if (status === "failed" && error) add("end", turns.length, turns.length, "the run broke off", { wrong: true });
   return steps;
 }
 
 const NAMES = { analyst: "Analyst", planner: "Planner", executor: "Executor", verifier: "Verifier", generator: "Generator", end: "Broke off" };
 
 function chips(steps, to) {
-  const chip = (step, at) => el("button", { type: "button", "data-key": `step ${at}`, "data-step": at, class: `chip ${step.module}${step.wrong ? " wrong" : ""}${step.signal === "stop" ? " stop" : ""}${step.working ? " working" : ""}`, onclick: () => to(at) }, NAMES[step.module] ?? step.module);
+  const chip = (step, at) => el("button", { type: "button", "data-key": `step ${at}`, "data-step": at, class: `chip ${step.module}${step.wrong ? " wrong" : ""}${step.signal === "stop" ? " stop" : ""}`, onclick: () => to(at) }, NAMES[step.module] ?? step.module);
   const lanes = new Map();
   steps.forEach((step, at) => {
     const key = ["planner", "executor", "verifier"].includes(step.module) ? `Turn ${step.turn}` : NAMES[step.module] ?? step.module;
@@ -132,7 +115,6 @@ const item = (name, ...value) => [el("dt", {}, name), el("dd", {}, ...value)];
 function body(step, found) {
   const turn = found.trace.turns[step.turn - 1];
   const title = el("h2", {}, NAMES[step.module] ?? step.module, step.turn && step.module !== "generator" && step.module !== "end" ? el("small", {}, ` turn ${step.turn}`) : "");
-  if (step.working) return [title, el("p", {}, liveDot(true), ` at work${step.tool ? ` with ${step.tool}` : ""} …`)];
   const inside = {
     analyst: () => [el("p", { class: "quiet" }, "Reads the question once; what it writes is the beginning of the memory."), folded(found.trace.analysis, "analysis")],
     planner: () => [el("dl", {}, item("Sub-goal", turn.sub_goal || "(no step could be read)"), item("Tool", el("b", {}, turn.tool || "(none)")), turn.context ? item("Context", turn.context) : []),
@@ -181,12 +163,12 @@ function heading(found) {
   const way = (name, label) => (name === null ? null : el("a", { href: address("run", found.source.id, name), rel: label === "Next" ? "next" : "prev", "data-key": label }, label === "Next" ? "next trace →" : "← previous"));
   return [el("div", { class: "ways-between" }, way(found.previous, "Previous"), way(found.next, "Next")),
     el("h1", { class: "question" }, found.question || found.task || "(empty question)"),
-    el("p", { class: "result" }, found.running ? liveDot(true) : badge(found.outcome), " ", el("b", {}, trace.answer ? trace.answer.slice(0, 300) : ""), found.gold && found.outcome !== "correct" ? el("span", { class: "quiet" }, ` — gold: ${found.gold.slice(0, 300)}`) : ""),
+    el("p", { class: "result" }, badge(found.outcome), " ", el("b", {}, trace.answer ? trace.answer.slice(0, 300) : ""), found.gold && found.outcome !== "correct" ? el("span", { class: "quiet" }, ` — gold: ${found.gold.slice(0, 300)}`) : ""),
     el("p", { class: "quiet" }, facts.join(" · ")),
     trace.status ? el("p", { class: "tasks" }, copyButton("Copy the answer", trace.answer), " ", copyButton("Copy a link to this step", () => location.href), " ",
       el("button", { type: "button", class: "small", "data-key": "download", onclick: () => download(`${found.source.name}-${found.id}.json`, JSON.stringify({ question: found.question, gold: found.gold, ...trace, calls: found.calls }, null, 1)) }, "Download as JSON")) : null,
     found.flags?.length ? el("p", { class: "warn" }, `Flagged: ${found.flags.join("; ")}`) : null,
-    trace.error && !found.running ? el("p", { class: "warn" }, trace.error) : null];
+    trace.error ? el("p", { class: "warn" }, trace.error) : null];
 }
 
 function costsOf(found) {

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from agentflow.evals.results_store import store_scores
-from agentflow.graph.run.live_status import LiveStatusFile
-from agentflow.graph.run.run_events import Started
 from agentflow.graph.run.trace import Trace, append
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.groups import groups
-from agentflow.view.live_status import Running
 from agentflow.view.run_index import Root, RunIndex
 from agentflow.view.sources import LIVE_SECONDS, Source, TraceFile, Training
 from tests.runs import record, turn, write_run
@@ -181,20 +178,6 @@ def test_numbers_that_json_does_not_know_are_none(tmp_path: Path) -> None:
     assert training.summary()["rewards"] == [None]
     assert training.broken == 2
     json.dumps(training.summary(), allow_nan=False)
-
-
-def test_a_question_is_seen_while_it_is_answered(tmp_path: Path) -> None:
-    with LiveStatusFile(tmp_path / "first.jsonl", "How so?", 7) as file:
-        file.show(Started(module="planner", turn=1))
-        file.show(turn())
-        file.show(Started(module="executor", turn=2, tool="python_coder"))
-        looking = index(tmp_path)
-        running = only(looking)
-        assert isinstance(running, Running)
-        assert (running.name, running.live, running.summary()["module"]) == ("first.jsonl", True, "executor")
-        assert (running.start and running.start.max_turns, len(running.turns), running.broken) == (7, 1, 0)
-    looking.refresh()
-    assert looking.sources == {}
 
 
 def test_advantages_are_those_that_were_trained_with(tmp_path: Path) -> None:
