@@ -165,11 +165,6 @@ class Context(BaseModel):
         "MODE:FILE names the file.",
         examples=["off", "use", "replay"],
     )
-    web_pages: Literal["answer", "passages"] = Field(
-        default="answer",
-        title="Web pages",
-        description="Output of web_search: the model's answer from the page, or its best passages.",
-    )
     max_turns: int = Field(default=10, ge=1, le=100, title="Turns", description="Most planner turns of one run.")
     max_seconds: float = Field(
         default=300.0,
@@ -335,4 +330,4 @@ class Context(BaseModel):
     @property
     def search(self) -> SearchSettings:
         """Return the settings of the search tools."""
-        return SearchSettings(self.corpus_name, self.search_engine, self.web_pages, self.search_cache)
+        return SearchSettings(self.corpus_name, self.search_engine, self.search_cache)

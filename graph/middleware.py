@@ -5,6 +5,7 @@ messages, so that prompts only grow, and a checkpointer keeps it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse, hook_config
@@ -214,7 +215,5 @@ def _note(text: str, verdict: Verdict | None = None, plan: Plan | None = None) -
     return HumanMessage(text, additional_kwargs={MARK: mark})
 
 
-def _with(note: list[AnyMessage], response: Any) -> ModelResponse[Any]:
-    if isinstance(response, AIMessage):
-        return ModelResponse(result=[*note, response])
-    return ModelResponse(result=[*note, *response.result], structured_response=response.structured_response)
+def _with(note: list[AnyMessage], response: ModelResponse[Any]) -> ModelResponse[Any]:
+    return replace(response, result=[*note, *response.result])

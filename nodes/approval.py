@@ -1,8 +1,8 @@
 """Approval of tool calls: before a call is made, a person approves, edits or refuses it.
 
 Proposals and answers are plain data, so that Studio, the SDK and the command line work alike. In addition to
-AgentFlow's fields, the payload has those of LangChain's HumanInTheLoopMiddleware (`action_requests`, `review_configs`)
-and of the older agent inbox (`action_request`, `config`, `description`), and the answers of both are accepted.
+AgentFlow's fields, the payload has those of LangChain's HumanInTheLoopMiddleware (`action_requests`, `review_configs`).
+Its answers are accepted, and those of the older agent inbox.
 """
 
 import json
@@ -24,22 +24,6 @@ if TYPE_CHECKING:  # it takes a second to import
     from langchain.agents.middleware.human_in_the_loop import ActionRequest, ReviewConfig
 
 
-class InboxRequest(TypedDict):
-    """The call, in the agent inbox's format."""
-
-    action: str
-    args: dict[str, Any]
-
-
-class Allowed(TypedDict):
-    """Answers allowed in the agent inbox: "response" is a refusal with its reason, "ignore" one without."""
-
-    allow_accept: bool
-    allow_edit: bool
-    allow_respond: bool
-    allow_ignore: bool
-
-
 class Proposal(TypedDict):
     """The value of the interrupt of a run that waits for approval."""
 
@@ -53,9 +37,6 @@ class Proposal(TypedDict):
     action_requests: list["ActionRequest"]
     """The one call, in LangChain's format."""
     review_configs: list["ReviewConfig"]
-    action_request: InboxRequest
-    config: Allowed
-    description: str
 
 
 class ApprovalDecision(BaseModel):
@@ -148,16 +129,12 @@ def _typed(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _proposal(call: PendingCall, turn: int, note: str) -> Proposal:
     tool, arguments, sub_goal = call.plan.tool, call.arguments, call.plan.sub_goal
-    description = f"{sub_goal}\n\n{note}".strip()
     return Proposal(
         tool=tool,
         arguments=arguments,
         sub_goal=sub_goal,
         turn=turn,
         note=note,
-        action_requests=[{"name": tool, "args": arguments, "description": description}],
+        action_requests=[{"name": tool, "args": arguments, "description": f"{sub_goal}\n\n{note}".strip()}],
         review_configs=[{"action_name": tool, "allowed_decisions": ["approve", "edit", "reject"]}],
-        action_request=InboxRequest(action=tool, args=arguments),
-        config=Allowed(allow_accept=True, allow_edit=True, allow_respond=True, allow_ignore=True),
-        description=description,
     )

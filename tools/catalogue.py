@@ -19,7 +19,7 @@ from agentflow.tools.mcp.spec import SpecError
 from agentflow.tools.providers.choice import state
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.sandbox.execute import unavailable
-from agentflow.tools.search_cache import SearchCache, search_cache, unusable
+from agentflow.tools.search_cache import search_cache, unusable
 from agentflow.tools.search_settings import SearchSettings
 from agentflow.tools.web.extraction import READERS
 from agentflow.tools.web_search import PROMPT, web_search
@@ -28,24 +28,11 @@ from agentflow.version import pip_install
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The dependencies from which a tool is built."""
-
-    ask: Ask
-    """The run's model for tools."""
-    search: SearchSettings
-
-    @property
-    def cache(self) -> SearchCache | None:
-        """Return the cache for the results of search tools."""
-        return search_cache(self.search.cache)
-
-
-@dataclass(frozen=True)
 class ToolSpec:
     """A standard tool."""
 
-    build: Callable[[Parts], BaseTool]
+    build: Callable[[Ask, SearchSettings], BaseTool]
+    """Makes the tool from the run's model for tools and its search settings."""
     problem: Callable[[SearchSettings], str | None] = lambda search: unusable(search.cache)
     """Returns one line on why the tool is unavailable on this machine, or None."""
     searches: bool = True
@@ -70,26 +57,26 @@ def _web_problem(search: SearchSettings) -> str | None:
 
 TOOLS: dict[str, ToolSpec] = {
     "base_generator": ToolSpec(
-        build=lambda parts: base_generator(parts.ask),
+        build=lambda ask, search: base_generator(ask),
         problem=lambda search: None,
         searches=False,
         prompt=prompt(""),
     ),
     "python_coder": ToolSpec(
-        build=lambda parts: python_coder(),
+        build=lambda ask, search: python_coder(),
         problem=lambda search: unavailable(),
         searches=False,
     ),
     "wikipedia_search": ToolSpec(
-        build=lambda parts: wikipedia_search(parts.search.corpus, parts.cache),
+        build=lambda ask, search: wikipedia_search(search.corpus, search_cache(search.cache)),
         problem=lambda search: missing(search.corpus) or unusable(search.cache),
     ),
     "google_search": ToolSpec(
-        build=lambda parts: google_search(parts.search.engine, parts.cache),
+        build=lambda ask, search: google_search(search.engine, search_cache(search.cache)),
         problem=_google_problem,
     ),
     "web_search": ToolSpec(
-        build=lambda parts: web_search(parts.ask, returns=parts.search.pages, cache=parts.cache),
+        build=lambda ask, search: web_search(ask, cache=search_cache(search.cache)),
         problem=_web_problem,
         prompt=PROMPT,
     ),
@@ -101,7 +88,7 @@ OFFLINE_TOOLS: tuple[str, ...] = tuple(name for name, spec in TOOLS.items() if n
 
 def standard_tools(names: Iterable[str], ask: Ask, search: SearchSettings) -> dict[str, BaseTool]:
     """Return the named tools. Raises SpecError or ValueError."""
-    return {name: _spec(name).build(Parts(ask, search)) for name in names}
+    return {name: _spec(name).build(ask, search) for name in names}
 
 
 def standard_cards(names: Iterable[str]) -> dict[str, ToolCard]:

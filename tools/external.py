@@ -5,12 +5,10 @@
     fs=SPEC                  the tools of SPEC, with names that begin with fs_
 
 Python tools are the user's code and run in this process with all its rights. MCP servers are separate processes.
-A Python tool lists the environment variables that it needs in `metadata["agentflow"]["needs"]`.
 """
 
 import asyncio
 import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -54,11 +52,6 @@ async def load(spec: str) -> list[BaseTool]:
         tools = await asyncio.to_thread(_of_python, plain)
     tools = [tool.model_copy(update={"name": f"{prefix}_{tool.name}"}) for tool in tools] if prefix else tools
     check_names((tool.name, spec) for tool in tools)
-    for tool in tools:
-        if missing := [name for name in _needs(tool) if not os.environ.get(name)]:
-            raise Unavailable(
-                f"{tool.name} needs the environment variable {missing[0]}; set it", code="missing_variable"
-            )
     return tools
 
 
@@ -168,9 +161,3 @@ def _made(make: Callable[[], object], spec: str) -> object:
             "itself has LangChain's @tool before it",
             code="factory_failed",
         ) from error
-
-
-def _needs(tool: BaseTool) -> list[str]:
-    own = (tool.metadata or {}).get("agentflow")
-    needs = own.get("needs", []) if isinstance(own, dict) else []
-    return [str(name) for name in needs] if isinstance(needs, list | tuple) else []

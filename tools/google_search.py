@@ -4,7 +4,7 @@ The engine is replaceable: any object with `search(query, k)` (`providers.provid
 (`providers.choice`). Google's own search API takes no new customers; Serper and Gemini return Google's results.
 """
 
-from dataclasses import asdict
+from functools import partial
 
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
@@ -13,7 +13,7 @@ from agentflow.tools.providers.choice import AUTO, model_of, provider_of
 from agentflow.tools.providers.provider import Hit, SearchProvider, SearchResult
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
-from agentflow.tools.search_cache import SearchCache
+from agentflow.tools.search_cache import SearchCache, cached
 from agentflow.tools.tool_model import UNKNOWN
 
 HITS = 5
@@ -40,18 +40,9 @@ def google_search(source: str | SearchProvider = AUTO, cache: SearchCache | None
     spec = source if isinstance(source, str) else type(source).__name__
     engine = provider_of(source) if isinstance(source, str) else source
 
-    async def search(query: str) -> SearchResult:
-        if cache is None:
-            return await engine.search(query, HITS)
-
-        async def load() -> object:
-            return asdict(await engine.search(query, HITS))
-
-        kept = await cache.get("google_search", spec, query, load)
-        return SearchResult([Hit(**hit) for hit in kept["hits"]], kept["provider"], kept["model"])
-
     async def run(query: str) -> tuple[str, dict[str, str]]:
-        found = await search(" ".join(query.split()))
+        query = " ".join(query.split())
+        found = await cached(cache, SearchResult, "google_search", spec, query, partial(engine.search, query, HITS))
         if not found.hits:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, f'nothing was found for "{query}"')
         lines = [_describe(number, hit) for number, hit in enumerate(found.hits, start=1)]

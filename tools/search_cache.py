@@ -17,16 +17,18 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import platformdirs
+from pydantic import TypeAdapter
 
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 MODES = ("off", "use", "replay")
 
-Load = Callable[[], Awaitable[Any]]
-"""Requests the source. Returns a JSON value, or raises ToolFailure."""
+Answer = TypeVar("Answer")
+Load = Callable[[], Awaitable[Answer]]
+"""Requests the source. Raises ToolFailure."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answer (
@@ -87,6 +89,20 @@ def _named(path: Path) -> Iterator[None]:
         ) from error
 
 
+async def cached(
+    cache: "SearchCache | None", kind: type[Answer], tool: str, source: str, request: str, load: Load[Answer]
+) -> Answer:
+    """Return the source's answer, from the cache if there is one. Raises as `SearchCache.get` does."""
+    if cache is None:
+        return await load()
+    form = TypeAdapter(kind)
+
+    async def plain() -> Any:
+        return form.dump_python(await load(), mode="json")
+
+    return form.validate_python(await cache.get(tool, source, request, plain))
+
+
 class SearchCache:
     """Answers by tool, source and request."""
 
@@ -97,8 +113,8 @@ class SearchCache:
         self._connection: sqlite3.Connection | None = None
         self._under_way = weakref.WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock]()
 
-    async def get(self, tool: str, source: str, request: str, load: Load) -> Any:
-        """Return the answer according to the mode. Raises ToolFailure: the source's, or for a missing recording."""
+    async def get(self, tool: str, source: str, request: str, load: Load[Any]) -> Any:
+        """Return the answer, a JSON value. Raises ToolFailure: the source's, or for a missing recording."""
         question = (tool, source, request)
         key = hashlib.sha256(json.dumps(question).encode()).hexdigest()
         async with self._under_way.setdefault((asyncio.get_running_loop(), key), asyncio.Lock()):

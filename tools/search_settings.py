@@ -1,7 +1,6 @@
 """Settings of a run's search tools, in one hashable value from which tools are built and by which they are cached."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 ENGINES = ("tavily", "serper", "gemini", "gemini:MODEL", "community:NAME")
 """Search engines of google_search, as help texts list them (`providers.choice`)."""
@@ -15,7 +14,5 @@ class SearchSettings:
     """Corpus of wikipedia_search (`encyclopedia.choice.encyclopedia_of`)."""
     engine: str = "auto"
     """Search engine of google_search (`providers.choice`)."""
-    pages: Literal["answer", "passages"] = "answer"
-    """Output of web_search: the model's answer from a page, or the passages themselves."""
     cache: str = "off"
     """Mode of the cache: see `search_cache.parse_mode`."""

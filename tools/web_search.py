@@ -1,12 +1,11 @@
 """The web_search tool: answers a question from one web page.
 
 It fetches the page (guarded), extracts the readable text, splits it into passages and ranks them. The model answers
-from the best ones, or they are returned. The page's text is data: the prompt says so, and the answer only becomes a
+from the best ones. The page's text is data: the prompt says so, and the answer only becomes a
 result in memory.
 """
 
 import asyncio
-from typing import Literal
 
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
@@ -52,19 +51,12 @@ class Arguments(BaseModel):
     url: str = Field(description="Address of the page.")
 
 
-def web_search(
-    ask: Ask,
-    policy: FetchPolicy | None = None,
-    *,
-    returns: Literal["answer", "passages"] = "answer",
-    cache: SearchCache | None = None,
-) -> BaseTool:
+def web_search(ask: Ask, policy: FetchPolicy | None = None, cache: SearchCache | None = None) -> BaseTool:
     """Return the tool.
 
     Args:
         ask: The model that answers from the page.
         policy: The addresses and documents that may be fetched.
-        returns: The model's answer, or the passages themselves, which needs no model.
         cache: Stores the text of pages, but not the answers, which depend on the model.
     """
     policy = policy or FetchPolicy()
@@ -83,11 +75,8 @@ def web_search(
         best = await asyncio.to_thread(lambda: rank(query, split(text), BEST))
         if not best:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, f"no readable text at {address}")
-        excerpts = "\n---\n".join(best)
-        if returns == "passages":
-            return f"{excerpts}\nSource: {address}"
-        prompt = PROMPT.format(query=query, url=address, excerpts=mark_untrusted(excerpts, begins_line=True))
-        answer = (await ask(prompt)).strip()
+        excerpts = mark_untrusted("\n---\n".join(best), begins_line=True)
+        answer = (await ask(PROMPT.format(query=query, url=address, excerpts=excerpts))).strip()
         if not answer:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
         return f"{answer}\nSource: {address}"
@@ -97,7 +86,7 @@ def web_search(
         name="web_search",
         description=str(CARD["description"]),
         args_schema=Arguments,
-        metadata={"agentflow": {**CARD, "model": RUN if returns == "answer" else ""}},
+        metadata={"agentflow": {**CARD, "model": RUN}},
     )
 
 

@@ -6,7 +6,7 @@ as does an index of short texts; these are returned unchanged.
 """
 
 import re
-from dataclasses import asdict
+from functools import partial
 
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
@@ -15,7 +15,7 @@ from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_addres
 from agentflow.tools.encyclopedia.encyclopedia import Article, Encyclopedia, Found
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
-from agentflow.tools.search_cache import SearchCache
+from agentflow.tools.search_cache import SearchCache, cached
 from agentflow.tools.tool_model import UNKNOWN
 
 CLOSEST = 3
@@ -49,20 +49,10 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
     encyclopedia = encyclopedia_of(source) if isinstance(source, str) else source
     kept = None if isinstance(source, str) and is_local(corpus) else cache
 
-    async def find(name: str) -> Found:
-        if kept is None:
-            return await encyclopedia.find(name, PASSAGES)
-
-        async def load() -> object:
-            return asdict(await encyclopedia.find(name, PASSAGES))
-
-        record = await kept.get("wikipedia_search", corpus, name, load)
-        exact = Article(**record["exact"]) if record["exact"] else None
-        return Found(exact, [Article(**page) for page in record["closest"]], record["passages"])
-
     async def run(query: str) -> tuple[str, dict[str, str]]:
         name = " ".join(query.split())
-        return answer(name, await find(name)), {PROVIDER: corpus}
+        load = partial(encyclopedia.find, name, PASSAGES)
+        return answer(name, await cached(kept, Found, "wikipedia_search", corpus, name, load)), {PROVIDER: corpus}
 
     return StructuredTool.from_function(
         coroutine=run,

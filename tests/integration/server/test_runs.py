@@ -8,13 +8,12 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from agentflow.evals.atlas.families import Problem
-from agentflow.graph.events import Event
 from tests.integration.server.conftest import CONTEXT, KEY, Server, asked
 
 SIX_BY_SEVEN = {"messages": [{"role": "user", "content": "What is 6 * 7?"}]}
 
 
-async def custom(client: LangGraphClient, thread: str | None, given: Any, **settings: Any) -> list[Event]:
+async def custom(client: LangGraphClient, thread: str | None, given: Any, **settings: Any) -> list[dict[str, Any]]:
     """The run's own events."""
     stream = client.runs.stream(thread, "agentflow", input=given, stream_mode=["custom"], **settings)
     parts = [part async for part in stream]

@@ -47,9 +47,6 @@ async def test_what_a_person_sees(scripted: Script) -> None:
         "note": "",
         "action_requests": [{"name": "echo", "args": {"text": "hello"}, "description": "repeat it"}],
         "review_configs": [{"action_name": "echo", "allowed_decisions": ["approve", "edit", "reject"]}],
-        "action_request": {"action": "echo", "args": {"text": "hello"}},
-        "config": {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": True},
-        "description": "repeat it",
     }
     TypeAdapter(HITLRequest).validate_python(task.interrupts[0].value)  # as a client of LangChain's middleware reads it
 

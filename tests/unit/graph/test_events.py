@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -10,11 +10,8 @@ from langgraph.types import Command
 
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.events import MAX_CHARACTERS, Event
+from agentflow.graph.events import FIELDS, MAX_CHARACTERS
 from tests.scripted import CONTINUE, STOP, THREAD, Script, echo, question
-
-FIELDS = {get_args(get_type_hints(kind)["type"])[0]: set(get_type_hints(kind)) for kind in get_args(Event)}
-"""An event of each type."""
 
 
 @pytest.fixture
@@ -26,7 +23,7 @@ async def events(agent: Agent, given: Any, context: Context, config: Any = None)
     found = [event async for event in agent.astream(given, config, context=context, stream_mode="custom")]
     for event in found:
         assert json.loads(json.dumps(event)) == event  # it goes over the wire
-        assert set(event) == FIELDS[event["type"]]
+        assert set(event) == {"type", "turn", *FIELDS[event["type"]]}
     return found
 
 

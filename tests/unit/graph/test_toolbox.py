@@ -18,16 +18,12 @@ from tests.failing import fails
 from tests.scripted import PLAN, Script, question
 
 EXTERNAL = f"{__name__}:weather"
-KEYED = f"{__name__}:keyed"
 
 
 @tool
 def weather(city: str) -> str:
     """The weather of a city."""
     return city
-
-
-keyed = weather.model_copy(update={"name": "keyed", "metadata": {"agentflow": {"needs": ["KEY_OF_A_TEST"]}}})
 
 
 async def test_a_context_alone_grants_nothing() -> None:
@@ -76,23 +72,23 @@ async def test_the_operator_grants_and_whoever_builds_the_graph_enables_too(monk
 
 
 async def test_what_cannot_be_used_is_said_and_not_offered(caplog: pytest.LogCaptureFixture) -> None:
-    box, context = Toolbox([KEYED]), Context(tools=["base_generator", "google_search"])
+    box, context = Toolbox(), Context(tools=["base_generator", "google_search"])
     with caplog.at_level(logging.WARNING):
         available = await box.available_tools(context)
     assert list(available.tools) == ["base_generator"]
-    assert list(available.unavailable) == ["google_search", KEYED]
+    assert list(available.unavailable) == ["google_search"]
     assert "google_search is not offered to the planner" in caplog.text
-    assert "keyed" not in planner.describe_tools(available.cards.values())
+    assert "google_search" not in planner.describe_tools(available.cards.values())
 
 
 async def test_what_comes_back_is_offered_and_what_was_there_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    box, context = Toolbox([KEYED]), Context(tools=["base_generator"])
+    box, context = Toolbox(), Context(tools=["base_generator", "google_search"])
     before = await box.available_tools(context)
-    monkeypatch.setenv("KEY_OF_A_TEST", "x")
+    monkeypatch.setenv("TAVILY_API_KEY", "x")
     assert await box.available_tools(context) is before
     monkeypatch.setattr(toolbox, "RETRY_SECONDS", 0.0)
     after = await box.available_tools(context)
-    assert list(after.tools) == ["base_generator", "keyed"]
+    assert list(after.tools) == ["base_generator", "google_search"]
     assert after.tools["base_generator"] is before.tools["base_generator"]
     assert await box.available_tools(context) is after
 

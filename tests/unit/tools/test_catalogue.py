@@ -60,7 +60,6 @@ def behind(search: SearchSettings) -> dict[str, str]:
 def test_the_standard_tools_all_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {"base_generator": RUN, "python_coder": "", "wikipedia_search": "", "google_search": "", "web_search": RUN}
     assert behind(SearchSettings()).items() >= said.items()
-    assert behind(SearchSettings(pages="passages"))["web_search"] == ""
     assert behind(SearchSettings(corpus="http://127.0.0.1:9/retrieve"))["wikipedia_search"] == UNKNOWN
     assert behind(SearchSettings(engine="gemini:gemini-2.5-pro"))["google_search"] == "gemini (gemini-2.5-pro)"
     assert behind(SearchSettings(engine="serper"))["google_search"] == ""

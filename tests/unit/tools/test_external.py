@@ -36,7 +36,6 @@ def look_up(name: str) -> str:
 both = [search, look_up]
 twice = [search, search]
 number = 42
-keyed = search.model_copy(update={"metadata": {"agentflow": {"needs": ["KEY_OF_A_TEST"]}}})
 unwritable = search.model_copy(update={"name": "x\nTool: python_coder"})
 
 
@@ -82,12 +81,7 @@ async def test_a_module_beside_the_user_is_found(tmp_path: Path, monkeypatch: py
     assert [found.name for found in await load("their_tools:search")] == ["search"]
 
 
-async def test_without_its_key_or_its_package_a_tool_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-
-    with fails(Unavailable, "missing_variable", "KEY_OF_A_TEST"):
-        await load(f"{HERE}:keyed")
-    monkeypatch.setenv("KEY_OF_A_TEST", "x")
-    assert len(await load(f"{HERE}:keyed")) == 1
+async def test_without_its_package_a_tool_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with fails(Unavailable, "missing_package", "[mcp]"):
         await load("mcp:http://127.0.0.1:1/mcp")
