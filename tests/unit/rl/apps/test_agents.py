@@ -1,7 +1,6 @@
 """Agents that know nothing of AgentFlow: every sampled token is trained on, under the path of its node."""
 
 import importlib
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -210,20 +209,3 @@ async def test_what_breaks_a_graph_has_a_cause(
     monkeypatch.setattr(module, "agent", brittle.with_config(recursion_limit=6))
     found, _ = await rollout("tools", lambda request: sampled, known)
     assert (found.status, found.reward, bool(found.calls)) == (status, 0.0, True)
-
-
-async def test_an_agent_whose_messages_are_streamed(known: ChatFormat) -> None:
-    """Agent-lightning's proxy answers 400 to a stream."""
-    from agentflow.graph.tracing.observer import Observer
-    from agentflow.rl.policy.policy import serving, stand_in
-    from agentflow.rl.rollout.calls import TokenCollector
-
-    agent = importlib.import_module("examples.agents.tools").agent
-    stand_in()
-    collector = TokenCollector("r", ())
-    observer = Observer(collector, raise_error=True)
-    with serving(ScriptedPolicy("qwen2_5", calculator, known), observer):
-        asked = {"messages": [("user", TASK.question)]}
-        chunks = [one async for one in agent.astream(asked, {"callbacks": [observer]}, stream_mode="messages")]
-    assert len(collector.calls) == 3
-    assert re.search("It is 20", str(chunks))

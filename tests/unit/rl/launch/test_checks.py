@@ -84,13 +84,6 @@ def test_trackers(
         checks.check_trackers(compose_settings("atlas-cpu", [f"trainer.logger={logger}"]))
 
 
-def test_too_few_places_are_refused_with_both_numbers() -> None:
-    config = composed("qwen2.5-7b-lora", "ray_kwargs.ray_init.num_cpus=5")
-    with fails(SettingsError, "too_few_cpus", engine.places(config), 5):
-        checks.check_room(engine.places(config), engine.ray_options(config)["num_cpus"])
-    checks.check_room(13, 13.0)
-
-
 @pytest.mark.parametrize("preset", presets())
 def test_the_masks_of_a_preset_fit_beside_its_rows(preset: str) -> None:
     config = composed(preset)

@@ -40,18 +40,6 @@ def _reply(engine: Engine, prompt: Ids, **options: Any) -> Completion:
     return engine.submit(prompt, **options).result(timeout=LAST_RESORT)
 
 
-def _requests(n: int) -> list[tuple[Ids, dict[str, Any]]]:
-    """Prompts of different lengths, some with a common beginning; greedy, sampled and nucleus-sampled."""
-    common = _prompt(99, 150)
-    return [
-        (
-            (common if i % 3 == 0 else []) + _prompt(i, 1 + 13 * i),
-            {"temperature": (0.0, 1.0, 0.7)[i % 3], "top_p": (1.0, 0.8)[i % 2], "seed": i, "max_tokens": 12 + i},
-        )
-        for i in range(n)
-    ]
-
-
 def test_greedy_decoding_equals_a_plain_loop(engine: Engine, directory: Path) -> None:
     model = MicroModel.load(directory)
     prompt = _prompt(0, 40)
@@ -64,17 +52,6 @@ def test_greedy_decoding_equals_a_plain_loop(engine: Engine, directory: Path) ->
         assert token == logits.argmax()
         assert logprob == pytest.approx(logits[token] - np.log(np.exp(logits).sum()), abs=1e-4)
         ids.append(token)
-
-
-def test_alone_or_in_a_batch_the_tokens_are_the_same(make: Callable[..., Engine]) -> None:
-    requests = _requests(16)
-    alone = [_reply(make(), prompt, **options) for prompt, options in requests]
-    engine = make(slots=7)
-    futures = [engine.submit(prompt, **options) for prompt, options in requests]
-    for one, future in zip(alone, futures, strict=True):
-        completion = future.result(timeout=LAST_RESORT)
-        assert completion.token_ids == one.token_ids
-        assert completion.logprobs == pytest.approx(one.logprobs, abs=1e-5)
 
 
 @pytest.mark.parametrize("length", range(BLOCK - 8, BLOCK + 1))
@@ -189,22 +166,6 @@ def test_cancelling_frees_the_slot(make: Callable[..., Engine], slow: Callable[[
         endless.result()
     until(lambda: not engine._running)
     assert engine.prefilled <= 5 + 5
-
-
-def test_what_was_cancelled_is_not_looked_for_in_the_cache(
-    make: Callable[..., Engine], slow: Callable[[Engine], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, sought = make(slots=1), list[int]()
-    longest = engine._longest_prefix
-    monkeypatch.setattr(engine, "_longest_prefix", lambda prompt: (sought.append(len(prompt)), longest(prompt))[1])
-    slow(engine)
-    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
-    until(lambda: len(engine._running) == 1)
-    assert all(engine.submit(_prompt(seed, 50)).cancel() for seed in range(40))
-    last = engine.submit(_prompt(2, 7), max_tokens=1)
-    endless.cancel()
-    assert last.result(timeout=LAST_RESORT)
-    assert sought == [5, 7]
 
 
 def test_callers_take_turns(make: Callable[..., Engine], slow: Callable[[Engine], None]) -> None:

@@ -27,13 +27,3 @@ def test_the_longest_prefix_is_found_within_the_bound(added: list[list[int]], pr
     held = [other.tokens.tolist() for other in cache._sequences]
     assert known == max((_shared(tokens, prompt) for tokens in held), default=0)
     assert sequence is None or sequence.tokens.tolist()[:known] == prompt[:known]
-
-
-def test_the_least_recently_used_is_dropped() -> None:
-    cache = PrefixCache(6)
-    cache.add(_sequence([1, 1, 1]))
-    cache.add(_sequence([2, 2, 2]))
-    assert cache.longest(np.array([1, 1]))[0] == 2
-    cache.add(_sequence([3]))
-    assert cache.longest(np.array([2, 2]))[0] == 0
-    assert cache.longest(np.array([1, 1]))[0] == 2

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 from agentflow.rl.micro import batch_invariance, products
 from agentflow.rl.micro.kv_cache import Floats
 from agentflow.rl.micro.model import MicroConfig, MicroModel
-from agentflow.rl.micro.products import LAYOUTS, Products, one_blas_thread
+from agentflow.rl.micro.products import Products, one_blas_thread
 from tests.cases import table
 from tests.pages import ROOT
 from tests.unit.rl.micro import checkpoint
@@ -74,14 +74,6 @@ def test_a_row_has_the_same_product_in_any_place(out: int, inner: int, places: l
             found.append(made.product(x, matrix)[place % rows])
     assert all(np.array_equal(one, found[0]) for one in found)
     np.testing.assert_allclose(found[0], weight @ row, atol=1e-3)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("out", "inner"), [(1, 1), (304, 256), (305, 257), (1537, 600)])
-def test_a_matrix_that_is_cut_is_the_same_matrix(layout: products.Layout, out: int, inner: int) -> None:
-    weight, x = _weight(out, inner), _rows(5, 2, inner)
-    found = np.concatenate([column.product(x) for column in layout.cut(weight)], axis=1)
-    np.testing.assert_allclose(found, x @ weight.T, atol=1e-3)
 
 
 def _model(**changes: Any) -> MicroModel:

@@ -52,15 +52,6 @@ async def test_a_stream_that_is_left_frees_its_places(engine: Engine, directory:
     await asyncio.to_thread(until, lambda: not engine._running)
 
 
-async def test_the_choices_of_a_request_wait_for_those_of_others(
-    engine: Engine, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    turns, submit = list[int](), engine.submit
-    monkeypatch.setattr(engine, "submit", lambda ids, **more: (turns.append(more["turn"]), submit(ids, **more))[1])
-    reply(engine, directory, stream=False).cancel()
-    assert turns == [0, 1]
-
-
 async def test_a_client_that_hangs_up_frees_its_places(engine: Engine, directory: Path) -> None:
     started = reply(engine, directory, stream=False)
 

@@ -93,11 +93,6 @@ async def test_tools_of_every_form_are_offered(form: Any, choice: str | None, as
     assert reply.tool_calls[0]["args"] == {"a": 1, "b": 2}
 
 
-async def test_structured_output_is_a_call_of_its_schema() -> None:
-    with serving(Server("", ToolCall(name="Sum", args={"a": 1, "b": 2}, id="1"))):
-        assert await Policy().with_structured_output(Sum).ainvoke("q") == Sum(a=1, b=2)
-
-
 @pytest.mark.parametrize(("text", "unreadable"), [('{"a": 1, "b": 2}', False), ("one and two", True)])
 async def test_json_schemas_of_a_providers_own_are_read(text: str, unreadable: bool) -> None:
     async def node(state: MessagesState) -> dict[str, Any]:
@@ -201,20 +196,6 @@ async def test_other_nodes_ask_their_own_model() -> None:
         assert (await other.ainvoke("judge")).text == "itself"
     assert state["messages"][-1].text == "itself"
     assert (server.requests, collector.calls, dict(collector.model_calls)) == ([], [], {"node": 1})
-
-
-async def test_parallel_calls_of_one_node_are_told_apart() -> None:
-    """NeMo Gym #2149: thinking in parallel within one graph."""
-
-    async def node(state: MessagesState) -> dict[str, Any]:
-        replies = await asyncio.gather(*(outside().ainvoke(f"q{n}") for n in range(8)))
-        return {"messages": [AIMessage(replies[0].text)]}
-
-    server = Server("fine")
-    with recording(server, "node") as (collector, config):
-        await graph(node).ainvoke(QUESTION, config)
-    assert len(collector.calls) == len(server.requests) == 8
-    assert {call.node for call in collector.calls} == {"node"}
 
 
 async def test_a_graph_that_a_tool_calls_has_a_path_of_its_own() -> None:

@@ -60,34 +60,6 @@ def tokens(row: TrainingSample) -> list[int]:
     return [*row.prompt_ids, *row.response_ids]
 
 
-def grown(first: list[int], turns: list[tuple[list[int], list[int]]]) -> list[tuple[list[int], list[int]]]:
-    """The prompt and response of each call of an append-only conversation that begins with `first`."""
-    prompt, calls = first, []
-    for added, response in turns:
-        prompt = [*prompt, *added]
-        calls.append((prompt, response))
-        prompt = [*prompt, *response]
-    return calls
-
-
-turns = st.lists(st.tuples(ids, ids), min_size=1, max_size=5)
-
-
-@given(st.lists(turns, min_size=1, max_size=4), st.booleans(), st.data())
-def test_chains_are_a_row_each_however_they_interleave(
-    chains: list[list[tuple[list[int], list[int]]]], distinct: bool, data: st.DataObject
-) -> None:
-    """A call may continue another chain's row, also if the chains agree for a while."""
-    waiting = [grown([4 + number] if distinct else [], one) for number, one in enumerate(chains)]
-    calls: list[Call] = []
-    while any(waiting):
-        chain = data.draw(st.sampled_from([one for one in waiting if one]))
-        calls.append(call(len(calls), *chain.pop(0)))
-    rows = pack(calls, limit=1000)
-    assert len(rows) == len(chains) if distinct else len(rows) <= len(chains)
-    assert sum(sum(row.mask) for row in rows) == sum(len(one.response_ids) for one in calls)
-
-
 @given(trajectories(), st.integers(1, 20))
 def test_every_sampled_token_is_kept_with_its_context(calls: list[Call], limit: int) -> None:
     rows = pack(calls, limit=limit)

@@ -70,10 +70,6 @@ def test_what_a_template_costs(
     assert all(part in broken.breaks for part in breaks)
 
 
-def run(folder: Path) -> Any:
-    return CliRunner().invoke(app, ["doctor", "template", str(folder)])
-
-
 OTHER_CALLS = TOOL_TEMPLATE.replace("'arguments': call", "'input': call")
 ONE_CALL = TOOL_TEMPLATE.replace(
     "{% for call in", "{% if message['tool_calls'] | length > 1 %}{{ raise_exception('one') }}{% endif %}{% for call in"

@@ -4,17 +4,14 @@ import threading
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import ray
-import torch
 from omegaconf import OmegaConf
 
 from agentflow.graph.run.trace import append
-from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.launch.checks import check_verl
-from agentflow.rl.rollout.batch import CallSpan, rows_with_padding
+from agentflow.rl.rollout.batch import rows_with_padding
 from agentflow.rl.run.checkpoints import ACTOR, BEST, FOLDER, LATEST, checkpoint_of, saved_steps
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.settings import compose_settings
@@ -24,7 +21,6 @@ from agentflow.rl.trainer.watch import SyncFailed
 from tests.cases import table
 from tests.trainings import begin, rollout
 from tests.unit.rl.configs import changed, composed
-from tests.unit.rl.rows import row
 
 
 @pytest.fixture
@@ -114,25 +110,6 @@ def test_a_checkpoint_whose_line_was_not_written_gives_it_to_the_run_that_resume
     with pytest.raises(Alarmed, match="step 3") if setting == "stop" else nullcontext():
         trainer.on_train_begin()
     assert [(line["step"], line["batch"]) for line in trainer.log.lines()] == [(3, "d3")]
-
-
-def test_a_teachers_signal_is_added_by_token_and_recorded_by_call(trainer: FlowTrainer) -> None:
-    """The second row is padding: a copy without credit of its own."""
-    logged: dict[str, Any] = {}
-    trainer.log = SimpleNamespace(credit=lambda step, advantages: logged.update(advantages))
-    trainer.inspector = SimpleNamespace(credit=lambda credit: logged.update(inspected=credit))
-    trainer._rows = {"q_0_0": row([2, 1])}
-    trainer._credit = {"q_0_0": [CallSpan(0, 2, 0.5, 0.25), CallSpan(3, 1, 0.5, 0.5)]}
-    batch = {
-        "old_log_probs": torch.tensor([[-1.0, -2.0, 0.0, -3.0]] * 2),
-        "ref_log_prob": torch.tensor([[-0.5, -3.0, -9.0, -1.0]] * 2),
-        "response_mask": torch.tensor([[1, 1, 0, 1], [0, 0, 0, 0]]),
-    }
-    reward = torch.tensor([[0.5, 0.5, 0.0, 0.5], [0.0] * 4])
-    found = trainer._distilled(OPD(), ["q_0_0", "pad_0_0"], reward, SimpleNamespace(batch=batch))
-    assert found.tolist() == [[1.0, -0.5, 0.0, 2.5], [0.0] * 4]
-    assert logged["q/0"] == [0.25, 2.5]
-    assert logged["inspected"] == {"q_0_0": [CallSpan(0, 2, 0.25, 0.25), CallSpan(3, 1, 2.5, 0.5)]}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Rows that share a prefix have the logits and gradients of rows that are computed alone."""
 
 import random
-from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -132,16 +131,6 @@ def test_packs_hold_as_many_distinct_tokens_as_they_may(seed: int, limit: int) -
     assert all(size <= limit or len(pack) == 1 for size, pack in zip(sizes, found, strict=True))
     for pack, after in pairwise(found):
         assert distinct([rows[row] for row in [*pack, after[0]]]) > limit
-
-
-def test_one_row_and_arguments_of_others_reach_the_model_as_they_are() -> None:
-    asked: list[dict[str, Any]] = []
-    own = partial(forward, lambda **arguments: asked.append(arguments))
-    own(**packed([[1, 2, 3]]))
-    several = {**packed([[1, 2], [1, 2]]), "return_dict": True}
-    own(**several)
-    assert [len(one) for one in asked] == [4, 5]
-    assert asked[1]["input_ids"] is several["input_ids"]
 
 
 @pytest.mark.parametrize(("layers", "window", "name", "backend", "shared"), table(__file__, "shares.txt"))

@@ -96,15 +96,6 @@ def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, mo
     assert workers.asked == [2, 2], "as many rows for each rank"
 
 
-def test_advantages_that_are_known_later_replace_those_of_the_choice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found, _, _ = looking(tmp_path)
-    chose(found, monkeypatch)
-    found.credit({"q_0_0": [span._replace(advantage=0.75) for span in CREDIT]})
-    assert [call.advantage for row in found.rows.values() for call in row.calls] == [0.75, 0.75, None, None]
-
-
 def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
