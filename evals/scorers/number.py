@@ -104,26 +104,6 @@ _PREMISE = (
 )
 _ABOUT_THE_WORK = re.compile(f"{_REPORT}|{_PREMISE}")
 """Words of a report on the work ("after 104 steps") or of a premise ("let n be 104"), not of an answer."""
-_NO_ANSWER = re.compile(
-    rf"{_REPORT}|\b(?:let|suppose|assume|given|input|previous|naive|wrong|incorrect|trap|bound)\b.*#|\bnos?\. #|^\[#\]"
-    r"|\b(?:below|above|under|over|beyond|than|at least|at most|exceeds?|up to|minus|plus|times|mod|log|ln|exp|sin|cos"
-    r"|tan|gcd|lcm|half|twice|double|triple|not|never|except|unlike|cannot|multiples?|factor|divisor|neither|nor"
-    r"|(?:square|root|cube|logarithm|multiple|power|factor|divisor|percent|product|quotient|remainder|third|quarter"
-    r"|reciprocal|inverse|negative|opposite|digits|sum|difference|sine|cosine) of(?: the)?"
-    r"|problem|question|page|step|figure|exercise|chapter|theorem|lemma|table|section|equation|reference|version|room"
-    r"|python|line|error|code)(?: (?:be|equal|exactly|to|the|number|value|#|and)){0,3} ?[({]*#"
-    r"|n['’]t (?:be |equal )?#|(?:[√∛<>≤≥≠~^]|\\(?:sqrt|log|ln|sin|cos|tan)(?:\[#\])?|\bc\() ?[({]*#"
-    r"|#\)?(?: ?[!^√π₀-₉]| ?\\(?:sqrt|pi)|[xyzkie_]\b| ?\* ?(?:\\?sqrt|π)| ?(?:percent|per cent|%) of"
-    r"| (?:mod|modulo|choose|times|plus|minus|squared|cubed|factorial|doubled|halved|tripled|base|b\.?c|percentile)\b"
-    r"| (?:more|less|fewer|greater|smaller|short)(?: \w+)? (?:than|of)\b| (?:is|was|are) (?:not|too|wrong|incorrect"
-    r"|rejected)\b| (?:is|was|does|can)n['’]t| (?:fails?|does not|cannot|can not)\b| ?[+-] ?[a-z]\b|(?:th|st|nd|rd)\b"
-    r"| (?:increased|divided|multiplied|decreased|reduced) by| ?\((?:times|plus|minus|divided|multiplied))"
-)
-"""Contexts in which a number is not stated as the answer: "√25", "below 25", "25 is too big", "after 25 iterations"."""
-_DOUBTED = re.compile(
-    r"\b(?:or|about|approximately|approx|around|roughly|nearly|almost|maybe|perhaps|possibly|probably|likely|if|unless"
-    r"|i think|i believe|could|might|may|between)\b|[?~≈]"
-)
 _AFTER = re.compile(
     r"#[ -](?:[a-z]+ed\b(?<!needed)(?<!required)(?<!used)(?= (?:by|to|from|in|with|twice|again|the)\b|\W*$)"
     r"|(?:is|was|are|were)\b(?! (?:the|our|my|correct|right|indeed)\b)|too\b|(?:fails?|works?|does|do|has|have|can)\b"
@@ -151,7 +131,6 @@ _CHANGED = re.compile(
 )
 """Texts whose value is not the number in them: "twice #", "log(#)", "# pi"."""
 _AMBIGUOUS = re.compile(r"#[!#]|# ?- ?#")
-_OTHERWISE = re.compile(r"\b(?:but|twice|half|double|rather|instead|more|less|only|true|than)\b")
 _ASIDE = re.compile(
     r"(?:to |let me |let us |let['’]s |we (?:can )?)?(?:check|verify|verification|explanation|reason(?:ing)?|proof"
     r"|probe)\b|(?:how|what|find|which|would you|do you|shall|can you|want|should i)\b.*\?"
@@ -203,8 +182,6 @@ def number(answer: str, gold: str) -> Score:
     if expected is None and (expected := evaluate(plain(gold))) is None:
         return undecided("the gold answer is no number")
     around, values = marked(text)
-    if len(values) == 1 and _DENIED.fullmatch(around) and not _OTHERWISE.search(around):
-        return decided(False, "only what it is not")
     if values == [expected] and expected and _CHANGED.fullmatch(around):
         return decided(False, "changed")
     if expected in values and (
@@ -218,7 +195,7 @@ def number(answer: str, gold: str) -> Score:
     found = _stated(around, values)
     if found is None and _OPERATION.search(text) and not _AMBIGUOUS.fullmatch(around):
         found = evaluate(text) or _undone(text, around)
-    if found is None and (_absent(expected, around, values) or _not_stated(expected, around, values)):
+    if found is None and _absent(expected, around, values):
         return decided(False, "not stated")
     if found is None:
         return undecided("no single number in a known shape")
@@ -237,22 +214,6 @@ def _absent(expected: Fraction, around: str, values: list[Fraction | None]) -> b
     read = {value for value in values if value is not None} | {from_words(one[0]) for one in IN_WORDS.finditer(around)}
     close = {rounded_like(Fraction(value), expected) for value in read}
     return not read & ({expected, 100 * expected, expected / 100} | close)
-
-
-def _not_stated(expected: Fraction, around: str, values: list[Fraction | None]) -> bool:
-    """Return whether the expected number occurs only where it is not the answer: "below 25", "after 25 iterations"."""
-    if expected not in values or _DOUBTED.search(around):
-        return False
-    sentences, place = _SENTENCES.split(around), 0
-    for sentence in sentences:
-        here = sentence.split("#")
-        for index in range(len(here) - 1):
-            # the other numbers become 0, so that only this one is looked at
-            alone = "0".join(here[: index + 1]) + "#" + "0".join(here[index + 1 :])
-            if values[place] == expected and not _NO_ANSWER.search(alone):
-                return False
-            place += 1
-    return True
 
 
 def _undone(text: str, around: str) -> Fraction | None:

@@ -98,13 +98,6 @@ _PICKED = re.compile(
     re.IGNORECASE,
 )
 """A clause that states which option is right, whatever it says of others after that."""
-_UNLISTED = re.compile(r"\banswer(?: is|:) (?:option )?\(?([A-Z])\)?[\s.!]*\Z")
-_NONE_CHOSEN = re.compile(
-    r"\bnone of the (?:\w+ ){1,2}(?:is|are)\b|\bnot (?:listed|among)\b|\bneed more (?:data|information|context"
-    r"|details)\b|(?:can['’]t|cannot|could not|unable to|not able to) (?:\w+ )?(?:provide|give|pick|find|choose|answer"
-    r"|help|determine)",
-    re.IGNORECASE,
-)
 _DENIED = (
     re.compile(
         r"\b(?:least|worst|incorrect|wrong|false|trap|distractor|decoy)\b[^.;:\ue000-\ue1ff]{0,40}(?: is|:) (?:the )?"
@@ -172,10 +165,6 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     if not by_text and refuses(text, options.values()):
         return decided(False, "no answer")
     marked = _marked(_written(text), options)
-    unlisted = _UNLISTED.search(text)
-    chooses_none = (unlisted and unlisted[1] not in options) or _NONE_CHOSEN.search(text)
-    if chooses_none and not _mentioned(marked) and refuses("none", options.values()):
-        return decided(False, "no answer")
     beside = [(one["letter"] or one["after"], one["text"] or one["before"]) for one in _BESIDE.finditer(marked)]
     if _names_another(text, options) or any(ord(letter) - _LETTERS != ord(content) for letter, content in beside):
         return undecided("a letter and the text of another option")
@@ -185,10 +174,6 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     if chosen is None:
         return undecided("no single option")
     return decided(list(options)[ord(chosen) - _FIRST] == gold, "option")
-
-
-def _mentioned(marked: str) -> bool:
-    return any(_FIRST <= ord(character) < _FIRST + 2 * _LETTERS for character in marked)
 
 
 def _labels(text: str, letter: str, content: str) -> bool:
