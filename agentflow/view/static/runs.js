@@ -28,7 +28,7 @@ function nothing(roots) {
     el("pre", {}, 'agentflow solve "How many feet are 3 yards?" --trace runs/first.jsonl\nagentflow eval atlas --limit 50 --out runs/trained\nagentflow train --preset atlas-cpu'));
 }
 
-const section = (title, inside, kind = "") => el("section", { class: kind, "aria-label": title }, el("h2", {}, title), ...inside);
+const section = (title, inside) => el("section", { "aria-label": title }, el("h2", {}, title), ...inside);
 
 function table(columns, rows) {
   return el("div", { class: "scroll card flush" }, el("table", { class: "list cards-if-narrow" },
