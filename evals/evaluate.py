@@ -116,8 +116,7 @@ class EvaluationRun:
             ResultsError: The folder holds another evaluation.
         """
         loaded, datasets = _load(request)
-        parts = request.agent, request.context, request.call, request.benchmarks, request.file
-        provenance = [await provenance_of(*parts)] if out else []
+        provenance = [await provenance_of(request.agent, request.context, request.call)] if out else []
         settings = EvaluationSettings(
             benchmarks=datasets,
             epochs=request.epochs,

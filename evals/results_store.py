@@ -48,8 +48,6 @@ class Records:
         """Records of the samples that ended."""
         self.differences: list[str] = []
         """Differences of the current program from the one that made the last records of an earlier call."""
-        self.changed_files: list[str] = []
-        """Input files that differ from those of these records."""
 
     def add(self, record: Record) -> None:
         """Add `record`, replacing an earlier one of the same sample, without its calls, which would fill memory."""
@@ -112,7 +110,7 @@ class ResultsStore(Records):
             return None
         if stored.provenance:
             last = stored.provenance[-1]
-            self.differences, self.changed_files = made.differences(last), made.changed_files(last)
+            self.differences = made.differences(last)
             if not self.differences and made.call == last.call:
                 return None
         signed = made.model_copy(update={"before": len(self.by_key)})

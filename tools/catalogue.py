@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from langchain_core.tools import BaseTool
 
-from agentflow.tools.base_generator import Ask, base_generator, prompt
+from agentflow.tools.base_generator import Ask, base_generator
 from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia.choice import missing
 from agentflow.tools.google_search import google_search
@@ -22,7 +22,7 @@ from agentflow.tools.sandbox.execute import unavailable
 from agentflow.tools.search_cache import search_cache, unusable
 from agentflow.tools.search_settings import SearchSettings
 from agentflow.tools.web.extraction import READERS
-from agentflow.tools.web_search import PROMPT, web_search
+from agentflow.tools.web_search import web_search
 from agentflow.tools.wikipedia_search import wikipedia_search
 from agentflow.version import pip_install
 
@@ -37,8 +37,6 @@ class ToolSpec:
     """Returns one line on why the tool is unavailable on this machine, or None."""
     searches: bool = True
     """True if it looks up content that may change over time, or that may contain a benchmark's answers."""
-    prompt: str = ""
-    """The prompt that it sends to the run's model, for the provenance of scores."""
 
 
 def _google_problem(search: SearchSettings) -> str | None:
@@ -60,7 +58,6 @@ TOOLS: dict[str, ToolSpec] = {
         build=lambda ask, search: base_generator(ask),
         problem=lambda search: None,
         searches=False,
-        prompt=prompt(""),
     ),
     "python_coder": ToolSpec(
         build=lambda ask, search: python_coder(),
@@ -78,7 +75,6 @@ TOOLS: dict[str, ToolSpec] = {
     "web_search": ToolSpec(
         build=lambda ask, search: web_search(ask, cache=search_cache(search.cache)),
         problem=_web_problem,
-        prompt=PROMPT,
     ),
 }
 

@@ -12,7 +12,6 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -21,10 +20,10 @@ from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
-from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
+from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object
 from agentflow.tools.untrusted_text import bounded_line
 
-__all__ = ["SpecError", "Unavailable", "approve", "check_names", "definition_of", "is_external", "load"]
+__all__ = ["SpecError", "Unavailable", "approve", "check_names", "is_external", "load"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,18 +52,6 @@ async def load(spec: str) -> list[BaseTool]:
     tools = [tool.model_copy(update={"name": f"{prefix}_{tool.name}"}) for tool in tools] if prefix else tools
     check_names((tool.name, spec) for tool in tools)
     return tools
-
-
-def definition_of(spec: str) -> tuple[str, Path | None]:
-    """Return what defines the tools of an external spec that was loaded, by name, and its local file if there is one.
-
-    The definition is a Python module, or the configuration of MCP servers.
-    """
-    plain = _split(spec)[1]
-    if plain.startswith("mcp:"):
-        file = Path(plain.removeprefix("mcp:").partition("#")[0])
-        return f"MCP servers {file.name}", file.expanduser() if file.suffix in (".json", ".toml") else None
-    return f"module {plain.partition(':')[0]}", source_file(plain)
 
 
 def approve(spec: str) -> bool:

@@ -67,12 +67,6 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def source_file(name: str) -> Path | None:
-    """Return the source file of the module in `module:attribute`; None if it has none or was not imported."""
-    file = getattr(sys.modules.get(name.partition(":")[0]), "__file__", None)
-    return Path(file) if file else None
-
-
 def error_line(error: Exception) -> str:
     """Return the error on one bounded line."""
     return bounded_line(f"{type(error).__name__}: {error}", 200)

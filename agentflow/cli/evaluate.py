@@ -250,8 +250,6 @@ def _run(run: "EvaluationRun", running: RunningOptions) -> None:
     left = run.unfinished(retry=running.retry)
     if left and (other := records.differences):
         say(f"note: another version began this evaluation; its settings.json lists both: {', '.join(other)}")
-    elif changed := records.changed_files:
-        say(f"note: these tries were made with other files, and are not run again: {', '.join(changed)}")
     keys = {item.key for item in left}
     correct = sum(records.by_key[item.key].correct for item in run.items if item.key not in keys)
     unpriced: set[str] = set()

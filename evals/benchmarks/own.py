@@ -24,7 +24,7 @@ from agentflow.evals.scorers.number import as_number, number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score, decided
 from agentflow.graph.run.task import Task
-from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object, source_file
+from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object
 from agentflow.tools.redaction import cut
 
 Row = Mapping[str, Any]
@@ -47,13 +47,6 @@ def is_file(spec: str) -> bool:
 def is_own(spec: str) -> bool:
     """Return whether `spec` has the form of a file of tasks or of the name of a Python object."""
     return is_object_name(spec) or is_file(spec)
-
-
-def definition_of(spec: str) -> tuple[str, Path | None]:
-    """Return what defines a benchmark that was loaded, by name, and its local file; None for a built-in one."""
-    if is_object_name(spec):
-        return f"module {spec.partition(':')[0]}", source_file(spec)
-    return f"questions {Path(spec).name}", Path(spec) if is_file(spec) else None
 
 
 def load(spec: str) -> Benchmark:

@@ -146,7 +146,6 @@ def test_a_declared_model_is_that_of_a_foreign_tool() -> None:
         at="2026-01-01T00:00:00+00:00",
         call="agentflow eval bamboogle",
         versions={},
-        prompts={},
         tools={name: ToolProvenance(model=model, card="c") for name, model in tools.items()},
     )
     settings = EvaluationSettings(benchmarks={}, context=Context(), provenance=[provenance])

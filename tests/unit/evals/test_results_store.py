@@ -26,7 +26,6 @@ FIRST = Provenance(
     at="2026-01-01T00:00:00+00:00",
     call="agentflow eval bamboogle --out runs/a",
     versions={"agentflow": "0.1.0", "langgraph": "1.2.1"},
-    prompts={"planner": "aaa"},
     tools={"stock": ToolProvenance(model=UNKNOWN, card="ccc")},
 )
 SECOND = FIRST.model_copy(update={"at": "2026-02-01T00:00:00+00:00", "versions": {"langgraph": "1.2.2", "mcp": "2.0"}})
