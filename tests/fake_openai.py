@@ -83,12 +83,6 @@ class FakeOpenAI:
         self._server.server_close()
 
 
-def in_turn(*replies: Reply) -> Script:
-    """A script that gives `replies` one after the other, the last for ever."""
-    left = list(replies)
-    return lambda _: left.pop(0) if len(left) > 1 else left[0]
-
-
 def completion(model: str, text: str, finish_reason: str = "stop") -> dict[str, Any]:
     """The JSON of a chat completion."""
     message = {"role": "assistant", "content": text}

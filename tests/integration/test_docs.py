@@ -150,7 +150,7 @@ def _tried() -> list[tuple[Path, str]]:
 )
 def test_commands_run(page: Path, command: str, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _enter(page, tmp_path, endpoint, monkeypatch)
-    short = re.sub(r"--limit \d+", "--limit 3", _with_endpoint(command, endpoint))
+    short = re.sub(r"--limit \d+|(--subset \w+)", r"\1 --limit 3", _with_endpoint(command, endpoint))
     done = CliRunner().invoke(app, shlex.split(short)[1:])
     assert done.exit_code == 0, done.output
     assert "forty-two" in done.stdout if "--model" in command and " solve " in command else done.stdout.strip()

@@ -8,7 +8,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +19,9 @@ pytest.importorskip("mcp")
 
 import agentflow
 from agentflow.tools.card import ToolCard
-from agentflow.tools.external import SpecError, Unavailable, load
+from agentflow.tools.external import Unavailable, load
 from agentflow.tools.mcp import session
 from agentflow.tools.mcp.session import close_sessions
-from agentflow.tools.mcp.spec import servers
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import landlock
@@ -151,26 +149,6 @@ async def test_a_server_over_http_that_was_started_anew_goes_on() -> None:
         assert (await call(found["add"], a=1, b=2)).output == "3"
 
 
-async def test_a_call_that_was_given_up_is_known_to_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The close may precede the library's cleanup, which would wait for a frozen server."""
-    found = await tools(STDIO)
-    server = session.server(servers(STDIO.removeprefix("mcp:"))[0])
-    assert (await call(found["add"], a=1, b=2)).output == "3"
-    assert server._connection
-    client, asked = server._connection.client, threading.Event()
-    call_tool = client.call_tool
-    monkeypatch.setattr(client, "call_tool", lambda *call: asked.set() or call_tool(*call))
-    hanging = asyncio.create_task(found["hang"].ainvoke({}))
-    await until_async(asked.is_set)
-    assert not server._connection.suspect
-    hanging.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await hanging
-    assert server._connection.suspect
-    assert (await call(found["add"], a=1, b=2)).output == "3"
-    assert not server._connection.suspect
-
-
 async def test_a_server_that_froze_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PROBE_SECONDS", 0.5)
     found = await tools(STDIO)
@@ -205,12 +183,6 @@ async def test_a_log_line_on_the_standard_output_is_one_line(caplog: pytest.LogC
     assert [tool.name for tool in await load(f"mcp:stdio:{noisy}")] == NAMES
     await load(f"mcp:stdio:{noisy}")
     assert [len(logging.Formatter().format(record).splitlines()) for record in caplog.records] == [1]
-
-
-async def test_two_servers_with_the_same_tools_need_prefixes(url: str) -> None:
-    assert [tool.name for tool in await load(f"far=mcp:{url}")] == [f"far_{name}" for name in NAMES]
-    with fails(SpecError, "bad_name"):
-        await load(f"{'long' * 20}=mcp:{url}")
 
 
 @pytest.mark.skipif(not landlock.abi(), reason="the system has no Landlock")

@@ -124,12 +124,6 @@ async def test_our_own_client_can_ask_it(tmp_path: Path, monkeypatch: pytest.Mon
         await asyncio.to_thread(close_sessions)
 
 
-async def test_many_at_once(url: str) -> None:
-    async with Client(url) as client:
-        asked = [client.call_tool("ask", {"question": ATLAS}) for _ in range(4)]
-        assert all(makes_24(said.content[0].text) for said in await asyncio.gather(*asked))  # type: ignore[union-attr]
-
-
 # A client that gives up
 
 

@@ -31,23 +31,26 @@ HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
 @contextmanager
-def serving(*arguments: str, suggests: list[str] | None = None) -> Iterator[str]:
-    """The URL of a server on a free port. The words of the call that it suggests are added to `suggests`."""
+def serving(*arguments: str) -> Iterator[tuple[str, list[str]]]:
+    """The URL of a server on a free port, and the words of the call that it suggests."""
     with subprocess.Popen([*COMMAND, "--port", "0", *arguments], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
         url = server.stdout.readline().split(" at ")[1].split()[0]
         until(lambda: is_up(url))
-        if suggests is not None:
-            suggests += shlex.split(server.stdout.readline().removeprefix("try: agentflow "))
-        yield url
+        yield url, shlex.split(server.stdout.readline().removeprefix("try: agentflow "))
         server.terminate()
         assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with serving("embedded", "embedded:trained") as url:
-        yield url
+def served() -> Iterator[tuple[str, list[str]]]:
+    with serving("embedded", "embedded:trained") as served:
+        yield served
+
+
+@pytest.fixture
+def url(served: tuple[str, list[str]]) -> str:
+    return served[0]
 
 
 def is_up(url: str) -> bool:
@@ -111,11 +114,8 @@ async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:
     assert [token["logprob"] for token in choice["logprobs"]["content"]] == pytest.approx(here["logprobs"], abs=1e-5)
 
 
-@pytest.mark.parametrize("spec", ["embedded", "embedded:trained"])
-def test_the_suggested_call_is_answered(spec: str) -> None:
-    words: list[str] = []
-    with serving(spec, suggests=words):
-        done = CliRunner().invoke(app, [*words, "--json"])
+def test_the_suggested_call_is_answered(served: tuple[str, list[str]]) -> None:
+    done = CliRunner().invoke(app, [*served[1], "--json"])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["answer"] == "9"
 
@@ -133,7 +133,7 @@ def test_embedded_is_the_model_that_runs_in_this_process(url: str) -> None:
 
 def test_a_key_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENTFLOW_SERVE_KEY", "sesame")
-    with serving() as url:
+    with serving() as (url, _):
         assert httpx.get(f"{url}/models").status_code == 401
         assert httpx.get(f"{url}/models", headers={"Authorization": "Bearer sesame"}).status_code == 200
         assert httpx.post(f"{url}/chat/completions", json={}).status_code == 401

@@ -42,7 +42,7 @@ NEEDED_OTHERS = re.compile(r"--(approve|tracing) \S+")
 """Options that need a person or a collector."""
 
 NEEDS_MORE = {
-    "a key": ("chat", "eval rescore", "prompts", "tools"),
+    "a key": ("chat", "eval rescore", "tools"),
     "a file": ("corpus build", "corpus look-up", "data check", "data from-traces", "doctor template"),
     "the network or a server": ("data get", "doctor", "tools test"),
     "a training or an agent": ("export", "init", "replay", "try"),

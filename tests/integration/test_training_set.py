@@ -3,9 +3,6 @@
 import hashlib
 import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,7 @@ from huggingface_hub import constants
 from pyarrow import parquet
 
 from agentflow.rl.apps.benchmark import benchmark
-from benchmarks.training_set import DEEPMATH, NQ, MixtureSource, TrainingSetError, build
+from benchmarks.training_set import MixtureSource, TrainingSetError, build
 from tests.failing import fails
 from tests.fake_hub import REVISION, Hub
 
@@ -104,18 +101,3 @@ def test_pins_that_cannot_be_read_are_one_line(small: Hub, tmp_path: Path) -> No
     (tmp_path / "sources.json").write_text('{"nq": 3}')
     with fails(TrainingSetError, "bad_pins"):
         made(small, tmp_path)
-
-
-def command(tmp_path: Path, endpoint: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "home")}
-    call = [sys.executable, "-m", "benchmarks.training_set", "--out", str(tmp_path / "data")]
-    return subprocess.run(call, env=environment, capture_output=True, text=True)
-
-
-def test_the_command_builds_the_papers_182190_questions(httpserver: HTTPServer, tmp_path: Path) -> None:
-    math = {"data/train-00000-of-00001.parquet": problems(0, DEEPMATH.rows)}
-    Hub(httpserver, {NQ.repository: {NQ.files: questions(NQ.rows)}, DEEPMATH.repository: math})
-    done = command(tmp_path, httpserver.url_for("").rstrip("/"))
-    assert done.returncode == 0, done.stderr
-    assert "182,190 questions are in" in done.stdout
-    assert parquet.read_metadata(tmp_path / "data" / "train.parquet").num_rows == 182_190

@@ -134,12 +134,6 @@ def test_the_page_of_an_index_leads_somewhere(wheel: Path) -> None:
     assert {*versions, "Typing :: Typed"} <= set(metadata.get_all("Classifier"))
 
 
-@pytest.mark.parametrize("checks", [("twine", "check", "--strict"), ("check_wheel_contents",)])
-def test_what_indexes_check_holds(checks: tuple[str, ...], wheel: Path) -> None:
-    pytest.importorskip(checks[0], reason=f"{checks[0]} is not installed")
-    run(sys.executable, "-m", *checks, wheel, cwd=ROOT)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_from_an_index_it_answers_in_an_empty_environment(installer: str, index: str, tmp_path: Path) -> None:

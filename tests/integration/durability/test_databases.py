@@ -17,7 +17,6 @@ from agentflow.graph import threads
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
 from agentflow.graph.context import Context
-from agentflow.graph.state import Turn
 from tests.failing import fails
 from tests.scripted import Scripted
 
@@ -71,15 +70,6 @@ def name_of(config: Any) -> str:
 async def run(graph: Agent, config: Any, context: Context) -> dict[str, Any]:
     found: dict[str, Any] = await graph.ainvoke(QUESTION, config, context=context)
     return found
-
-
-async def test_the_state_comes_back_as_it_was(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
-    graph, config = build_graph([echo], checkpointer=saver), thread()
-    given = await run(graph, config, settings)
-    kept = (await graph.aget_state(config)).values
-    assert kept["memory"] == given["memory"]
-    assert isinstance(kept["memory"][0], Turn)
-    assert kept["answer"] == "hello"
 
 
 async def test_fifty_threads_at_once(saver: BaseCheckpointSaver[Any], settings: Context) -> None:

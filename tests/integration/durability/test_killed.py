@@ -65,8 +65,3 @@ def test_a_run_that_is_killed_twice(spec: str, tmp_path: Path) -> None:
     killed(spec, "twice", tmp_path, "after")
     assert answered(spec, "twice", tmp_path) == f"answered: hello: {SAID['after']}"
     assert (tmp_path / "twice.txt").read_text() == "hello\n"
-
-
-def test_a_run_that_is_not_killed(spec: str, tmp_path: Path) -> None:
-    assert answered(spec, "whole", tmp_path) == "answered: hello: [None, None]"
-    assert (tmp_path / "whole.txt").read_text() == "hello\n"

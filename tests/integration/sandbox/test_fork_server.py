@@ -105,13 +105,6 @@ def test_a_host_that_forks_has_two(tier: str) -> None:
     assert done.stdout.splitlines() == ["['program.py']"] * 4, done.stderr
 
 
-async def test_many_at_once_are_kept_apart(tier: str) -> None:
-    """More than there are slots: further ones wait."""
-    code = "import time\nopen('n', 'w').write('{n}')\ntime.sleep(0.05)\nprint(open('n').read())"
-    outcomes = await asyncio.gather(*(execute(code.format(n=n), Limits(seconds=60)) for n in range(100)))
-    assert [outcome.stdout for outcome in outcomes] == [str(n) for n in range(100)]
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_two_thousand_runs_leak_nothing(tier: str) -> None:

@@ -129,28 +129,3 @@ def test_a_host_without_descriptors_waits_for_them(name: str, monkeypatch: pytes
 
     monkeypatch.setattr(os, "pipe", scarce)
     assert run(sandbox, "print(3)").stdout == "3"
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-async def test_a_soak_at_sixty_four_at_once(tier: str) -> None:
-    """A thousand programs of every length, some of which fail: every one has its own outcome."""
-    kinds = [
-        ("print({n})", "{n}", 0),
-        ("import time\nopen('n','w').write('{n}')\ntime.sleep(.3)\nprint(open('n').read())", "{n}", 0),
-        ("import numpy\nprint(int(numpy.full(3, {n}).sum()) // 3)", "{n}", 0),
-        ("import os\nprint({n}, flush=True)\nos.closerange(0, 4096)", "{n}", None),
-        ("import os\nprint({n}, flush=True)\nos.kill(os.getpid(), 9)", "{n}", -9),
-        ("print({n})\nraise SystemExit(3)", "{n}", 3),
-    ]
-    gate = asyncio.Semaphore(SLOTS)
-
-    async def one(n: int) -> None:
-        code, printed, status = kinds[n % len(kinds)]
-        async with gate:
-            outcome = await execute(code.format(n=n), LIMITS)
-        assert outcome.stdout == printed.format(n=n), (n, outcome)
-        assert status is None or outcome.status == status
-
-    await asyncio.gather(*(one(n) for n in range(1000)))
-    assert turns()._running == 0

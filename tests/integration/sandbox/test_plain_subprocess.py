@@ -28,25 +28,12 @@ def ended(pid: int) -> bool:
     return listed.strip()[:1] in ("", "Z", "X")
 
 
-def group_is_gone(group: int) -> bool:
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 def test_a_program_runs_and_its_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     outcome = cold("import os\nopen('left', 'w').write('x')\nos.getcwd()")
     assert outcome.stdout.startswith(str(tmp_path))
     assert (outcome.status, outcome.tier) == (0, "subprocess")
     assert os.listdir(tmp_path) == []
-
-
-def test_a_failure_is_one_line() -> None:
-    outcome = cold("x = 1\nx / 0")
-    assert (outcome.stderr, outcome.status) == ("ZeroDivisionError: division by zero (line 2)", 1)
 
 
 def test_the_environment_of_the_host_is_not_visible(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,12 +80,6 @@ def test_a_detached_process_does_not_hold_the_result_back() -> None:
     detached = int(cold(code, Limits(seconds=LAST_RESORT)).stdout)
     assert not ended(detached)
     os.kill(detached, signal.SIGKILL)
-
-
-async def test_a_small_fork_bomb_is_cleared(tmp_path: Path) -> None:
-    code = "import os, time\n{write}\nfor _ in range(4):\n    os.fork()\ntime.sleep(3600)"
-    assert await cancelled_as_it_runs(code, tmp_path) == "cancelled"
-    until(lambda: group_is_gone(int((tmp_path / "pid").read_text())))
 
 
 async def test_cancellation_kills_the_program(tmp_path: Path) -> None:

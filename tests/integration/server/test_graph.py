@@ -1,8 +1,5 @@
 """The graph behind the real LangGraph server, as Studio, the SDK and other graphs meet it. Needs the extra `studio`."""
 
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,23 +9,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from agentflow.evals.atlas.families import Problem
 from agentflow.graph.studio_config import StudioConfig
-from tests.integration.server.conftest import CONTEXT, LANGGRAPH, ROOT, Server, asked, environment
+from tests.integration.server.conftest import CONTEXT, Server, asked
 from tests.waiting import LAST_RESORT
-
-
-def test_the_configuration_is_valid(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "langgraph.json", tmp_path)
-    run = subprocess.run(
-        [LANGGRAPH, "validate"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LAST_RESORT,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "warning" not in (run.stdout + run.stderr).lower()
 
 
 async def test_studio_sees_the_form_and_the_graph(client: LangGraphClient, assistant: str) -> None:

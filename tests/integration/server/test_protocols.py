@@ -40,15 +40,6 @@ async def test_mcp_offers_ask(server: Server, knows_atlas: str) -> None:
     assert tools[knows_atlas].description == "Answers about Atlas."
 
 
-async def test_mcp_answers(server: Server, knows_atlas: str, question: Problem) -> None:
-    async with mcp(server) as client:
-        result = await client.call_tool(knows_atlas, {"question": question.question})
-    assert not result.is_error
-    [content] = result.content
-    assert content.type == "text"
-    assert literal_eval(content.text)["answer"] == question.answer
-
-
 async def test_mcp_answers_with_the_embedded_model(server: Server) -> None:
     """The server works without settings and keys."""
     asked = "How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?"
