@@ -3,13 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import agentflow
-from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.record import Record
 from agentflow.evals.results_store import read
-from agentflow.graph.models.spec import ModelError
 
 ORACLE = agentflow.Context(model="atlas-oracle")
 
@@ -42,20 +38,3 @@ async def test_the_limits_of_a_sample_reach_the_run() -> None:
 
 def test_without_an_event_loop_it_is_a_plain_call() -> None:
     assert len(agentflow.evaluate("atlas", context=ORACLE, limit=1).records["atlas"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "error"),
-    [
-        ("nothing-of-the-kind", {}, BenchmarkError),
-        ("game24", {"file": Path("none.jsonl")}, BenchmarkError),
-        ("game24", {"subset": "none"}, BenchmarkError),
-        ("atlas", {"selection": agentflow.Selection(span="2")}, BenchmarkError),
-        ("atlas", {"context": agentflow.Context(model="nobody:x")}, ModelError),
-    ],
-)
-async def test_what_is_wrong_with_a_call_is_raised_before_anything_runs(
-    name: str, settings: dict[str, Any], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        await agentflow.aevaluate(name, **settings)

@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Conversations, in_form
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.rollout.packing import Reason, pack
+from agentflow.rl.rollout.packing import pack
 from tests.chat_templates import ADD, ENDS, ScriptedPolicy, Talk, called, chat_format, needs_templates, tokenizer
 
 pytestmark = needs_templates
@@ -92,26 +92,6 @@ def test_a_thought_between_special_tokens_is_no_part_of_the_reply() -> None:
     policy = ScriptedPolicy("qwen3", lambda request: "[THINK]hm[/THINK]It is 3.", ChatFormat(known))
     reply = Talk(policy, tools=False).turn([HumanMessage("q")])
     assert (reply.text, reply.additional_kwargs["reasoning_content"]) == ("It is 3.", "hm")
-
-
-@pytest.mark.parametrize("family", list(ENDS))
-def test_a_nudge_in_mid_rollout_loses_no_token_and_another_history_is_another_row(
-    family: str, formats: dict[str, ChatFormat]
-) -> None:
-    """NeMo Gym #3198: after a nudge, the template strips the thinking before it, and the prefix no longer holds.
-
-    There the rollout ends in an error. Here it is two rows, each exact; without thinking it stays one.
-    """
-    thought = THOUGHT if family == "qwen3" else ""
-    talk = Talk(ScriptedPolicy(family, lambda request: f"{thought}Fine.", formats[family]), tools=False)
-    first = talk.turn([SystemMessage("s"), HumanMessage("q")])
-    nudged = [first, HumanMessage("Continue.")]
-    talk.turn([SystemMessage("s"), HumanMessage("q"), *nudged])
-    rows = pack(talk.calls, limit=100_000)
-    assert [row.mismatch and row.mismatch.reason for row in rows] == ([None, Reason.REPLY] if thought else [None])
-    talk.turn([SystemMessage("a summary"), *nudged])
-    assert talk.rows() == len(rows) + 1
-    assert sorted(talk.trained()) == sorted(talk.sampled())
 
 
 edits = st.lists(
