@@ -1,8 +1,8 @@
 """The figures of the first page: `python -m benchmarks.figures`, five minutes on two cores.
 
 Evaluates what ships, the trained planner and the seed that it was trained from, on the subset `final` of Atlas: 200
-questions that no validation, comparison or choice has seen. Writes docs/lab/final.json, and the table of it into the
-pages that show it. Its runs are kept in --out, where the same command resumes.
+questions that no validation, comparison or choice has seen. Writes docs/lab/final.json, and the table of it into
+README.md. Its runs are kept in --out, where the same command resumes.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from agentflow.evals.statistics import compare
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = ROOT / "docs" / "lab" / "final.json"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "quickstart.md")
+PAGE = ROOT / "README.md"
 PLANNERS = {"seed": "embedded:seed", "trained": "embedded"}
 BLOCK = re.compile(r"(?<=<!-- final -->\n).*?(?=<!-- /final -->)", re.DOTALL)
 
@@ -38,7 +38,7 @@ def measured(out: Path) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """Return the table that the pages show."""
+    """Return the table that the page shows."""
     number = found["questions"]
     shares = [
         f"{found[name]['right'] / number:.3f} ({found[name]['low']:.3f} to {found[name]['high']:.3f})"
@@ -59,8 +59,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/final"), help="folder of the evaluations")
     found = measured(parser.parse_args().out)
     RECORDED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    for page in PAGES:
-        page.write_text(BLOCK.sub(lambda _: table(found), page.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(BLOCK.sub(lambda _: table(found), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     print(table(found))
 
 
