@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agentflow.tools.sandbox import kernel, landlock, seccomp
 from agentflow.tools.sandbox.limits import Limits
@@ -29,20 +29,20 @@ _UNTRUSTED = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
 class Surroundings:
     """The environment of a fork server, which is the same for all its programs."""
 
-    own_mounts: bool
-    """True if each program gets separate mounts, in a root file system without files of the host."""
-    own_tmp: bool
-    """True if the program's folder can also be its /tmp. It cannot if the interpreter is below /tmp."""
-    readable: list[str]
-    """Paths of the system and the interpreter, for Landlock."""
+    folders: str
+    """Parent of the programs' folders in a tier without separate mounts."""
     first_user: int | None
     """User id of the first concurrent program; the next one gets the following id. None if the server is not root."""
-    files_as_root: bool
+    own_mounts: bool = False
+    """True if each program gets separate mounts, in a root file system without files of the host."""
+    own_tmp: bool = False
+    """True if the program's folder can also be its /tmp. It cannot if the interpreter is below /tmp."""
+    readable: list[str] = field(default_factory=list)
+    """Paths of the system and the interpreter, for Landlock."""
+    files_as_root: bool = False
     """True if only root can read the interpreter. Programs then run as other users with root's access to files, but
     without root's capabilities.
     """
-    folders: str
-    """Parent of the programs' folders in a tier without separate mounts."""
     own_folder: bool = False
     """True if the kernel limits each folder in a tier without separate mounts: see `own_folder_works`."""
 
@@ -71,16 +71,10 @@ def confine(surroundings: Surroundings, limits: Limits, folder: str, slot: int, 
         raise OSError("the fork server ended")
     kernel.no_new_privileges()
     kernel.drop_capabilities()
-    version = landlock.abi()
-    if version or not surroundings.own_mounts:
+    if landlock.abi() or not surroundings.own_mounts:
         writable = [folder, "/dev/null", *(["/tmp"] if surroundings.own_mounts and surroundings.own_tmp else [])]  # noqa: S108
         landlock.restrict(["/"] if surroundings.own_mounts else surroundings.readable, writable)
-    governed = surroundings.own_mounts or version >= landlock.ABI_WITH_TRUNCATE
-    quota = surroundings.own_mounts or surroundings.own_folder
-    filter_ = seccomp.program(
-        os.getpid(), keeps_metadata=not surroundings.own_mounts, governs_truncate=governed, has_quota=quota
-    )
-    kernel.install_filter(filter_)
+    kernel.install_filter(seccomp.program(os.getpid(), keeps_metadata=not surroundings.own_mounts))
 
 
 def _limit_resources(limits: Limits, occupied: int, tasks_of_others: int) -> None:

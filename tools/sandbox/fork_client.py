@@ -18,14 +18,16 @@ import time
 from typing import IO, Any
 
 from agentflow.tools.sandbox import folder, interpreter, libraries, tiers
-from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError, Stopped
-from agentflow.tools.sandbox.output import Output
+from agentflow.tools.sandbox.limits import ERRORS_KEPT, Limits, Outcome, SandboxError, Stopped
 from agentflow.tools.sandbox.turns import turns
 
 _PATIENCE = 120.0
 """Seconds after which a server that is alive but silent is given up. Imports take long on a busy machine."""
 _CLOSE_SECONDS = 10.0
 _CHUNK = 1 << 16
+_MOST_ERRORS = 16 << 20
+"""Bytes of standard error after which a program is stopped. Warnings may be many, but reading them costs the host time.
+"""
 _TICK = 0.05
 """Seconds between checks whether the caller has cancelled."""
 
@@ -79,11 +81,10 @@ class ForkServerClient:
             raise
 
     def _launch(self, control: int) -> "subprocess.Popen[bytes]":
-        launch = tiers.launch(self.tier)
-        surroundings = json.dumps(dataclasses.asdict(launch.surroundings(self._folders)))
-        server = interpreter.command("fork_server", launch.home, str(control), surroundings)
+        surroundings = json.dumps(dataclasses.asdict(tiers.surroundings(self.tier, self._folders)))
+        server = interpreter.command("fork_server", tiers.home(self.tier), str(control), surroundings)
         return subprocess.Popen(  # noqa: S603 - a command built here
-            launch.command(server),
+            tiers.command(self.tier, server),
             pass_fds=[control],
             cwd="/",
             env=interpreter.ENVIRONMENT,
@@ -179,8 +180,9 @@ class _Follower:
         self._report = report
         self._limits = limits
         self._tier = tier
-        self._output = Output(limits)
-        self._streams = {output: self._output.add_output, errors: self._output.add_errors}
+        self._streams = (output, errors)
+        self._errors = errors
+        self._output, self._last_errors, self._errors_seen = bytearray(), bytearray(), 0
 
     def follow(self, cancelled: threading.Event) -> Outcome:
         """Return how the program ended. The time limit counts from its start. Raises SandboxError."""
@@ -193,10 +195,10 @@ class _Follower:
             while True:
                 wait = min(_TICK, max(0.0, deadline - time.monotonic()))
                 ready = [key.fileobj for key, _ in selector.select(wait)]
-                for stream in self._streams.keys() & ready:
-                    if not self._read(stream):
+                for stream in {*self._streams} & {*ready}:
+                    if self._read(stream) == b"":
                         selector.unregister(stream)
-                if self._output.flooded:
+                if self._flooded:
                     return self._stop("flood")
                 if self._report in ready:
                     if started:
@@ -217,12 +219,19 @@ class _Follower:
         if "started" not in message:
             raise NotStarted(f"the sandbox failed: {message.get('failed', 'the program was ended before its start')}")
 
-    def _read(self, stream: IO[bytes]) -> bool:
-        """Return whether the stream may deliver more data later."""
+    def _read(self, stream: IO[bytes]) -> bytes | None:
+        """Take what is in a stream. Return it: None if there is nothing yet, and no bytes at its end."""
         chunk = stream.read(_CHUNK)
-        if chunk:
-            self._streams[stream](chunk)
-        return chunk != b""
+        if chunk and stream is self._errors:
+            self._errors_seen += len(chunk)
+            self._last_errors = (self._last_errors + chunk)[-ERRORS_KEPT:]
+        elif chunk:
+            self._output += chunk
+        return chunk
+
+    @property
+    def _flooded(self) -> bool:
+        return len(self._output) > self._limits.output_bytes or self._errors_seen > _MOST_ERRORS
 
     def _stop(self, why: Stopped) -> Outcome:
         """Have the program killed and wait for its end."""
@@ -237,11 +246,12 @@ class _Follower:
         if end is None:
             raise SandboxError("the sandbox's fork server ended while the code ran")
         for stream in self._streams:  # nobody writes any more; the rest is in the pipe
-            while not self._output.flooded and (chunk := stream.read(_CHUNK)):
-                self._streams[stream](chunk)
+            while not self._flooded and self._read(stream):
+                pass
         if not stopped:
-            stopped = "flood" if self._output.flooded else _why(end)
-        stdout, stderr = self._output.texts()
+            stopped = "flood" if self._flooded else _why(end)
+        stdout = self._output[: self._limits.output_bytes].decode("utf-8", "replace").strip()
+        stderr = self._last_errors.decode("utf-8", "replace").strip()
         return Outcome(stdout, stderr, end["status"], stopped, self._tier)
 
 

@@ -29,7 +29,6 @@ _TCP, _SCOPES = 3, 3
 """The rights to bind and connect; the scopes of abstract sockets and signals."""
 _SIGNALS = 2
 
-ABI_WITH_TRUNCATE = 3
 ABI_WITH_SIGNALS = 6
 
 

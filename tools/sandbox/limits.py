@@ -46,12 +46,16 @@ class Outcome:
 
     stdout: str
     stderr: str
-    """The last 8 KiB of standard error."""
+    """The end of standard error."""
     status: int
     """Exit status, or the negated signal number if a signal ended it."""
     stopped: Stopped = ""
     tier: str = ""
     """The tier that confined it: see `tiers`."""
+
+
+ERRORS_KEPT = 8192
+"""Bytes of standard error of which an outcome has the end."""
 
 
 class SandboxError(CodedError, RuntimeError):

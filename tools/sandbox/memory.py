@@ -3,31 +3,24 @@
 import math
 from pathlib import Path
 
-_CONTAINERS = (
-    ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
-    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-)
-"""Files of control groups version 2 and 1, as a container sees its own: limit, usage, and the reclaimable part of it.
-"""
+_CONTAINER = Path("/sys/fs/cgroup")
+"""Files of the control group (version 2), as a container sees its own."""
 
 
 def available() -> float:
     """Return the bytes available without reclaiming memory in use, or infinity if the system does not report them."""
-    return min(_of_machine(), *(_of_container(Path(top), *names) for top, *names in _CONTAINERS))
+    return min(1024 * _field(Path("/proc/meminfo"), "MemAvailable:"), _of_container(_CONTAINER))
 
 
-def _of_machine() -> float:
-    return 1024 * _field(Path("/proc/meminfo"), "MemAvailable:")
-
-
-def _of_container(top: Path, limit: str, usage: str, droppable: str) -> float:
+def _of_container(top: Path) -> float:
+    """Return what the limit leaves, without the part of the usage that can be reclaimed."""
     try:
-        most, used = (top / limit).read_text().strip(), int((top / usage).read_text())
+        most, used = (top / "memory.max").read_text().strip(), int((top / "memory.current").read_text())
     except (OSError, ValueError):
         return math.inf
     if not most.isdigit():  # "max"
         return math.inf
-    dropped = _field(top / "memory.stat", droppable)
+    dropped = _field(top / "memory.stat", "inactive_file")
     return int(most) - used + (0 if dropped == math.inf else dropped)
 
 

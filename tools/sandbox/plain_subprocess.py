@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from agentflow.tools.sandbox import interpreter, tiers
-from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError, Stopped
-from agentflow.tools.sandbox.output import ERRORS_KEPT
+from agentflow.tools.sandbox.limits import ERRORS_KEPT, Limits, Outcome, SandboxError, Stopped
 from agentflow.tools.sandbox.turns import turns
 
 _TICK = 0.05

@@ -35,13 +35,11 @@ _PRCTL = (15, 16, 0x53564D41)
 _METADATA = ("chmod", "fchmod", "fchmodat", "utime", "utimes", "futimesat", "utimensat")
 
 
-def program(pid: int, *, keeps_metadata: bool, governs_truncate: bool, has_quota: bool) -> bytes:
+def program(pid: int, *, keeps_metadata: bool) -> bytes:
     """Return the filter for the process `pid`, which may only send signals to itself.
 
     `keeps_metadata` applies where files of the host are visible: changing a file's mode or times then does nothing but
-    reports success, as programs that copy files expect. `governs_truncate` is whether Landlock governs truncate, which
-    is refused otherwise. `has_quota` is whether the kernel limits the folder. Otherwise fallocate, which could take
-    gigabytes between two checks of the folder, is reported as unsupported, and the C library writes instead.
+    reports success, as programs that copy files expect.
     """
     calls = numbers()
     to_self = b"".join(
@@ -51,7 +49,7 @@ def program(pid: int, *, keeps_metadata: bool, governs_truncate: bool, has_quota
             _when(calls["prlimit64"], _argument_is(0, 0, pid)),
         ]
     )
-    return _head() + to_self + _rest(keeps_metadata, governs_truncate, has_quota)
+    return _head() + to_self + _rest(keeps_metadata)
 
 
 def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -73,7 +71,7 @@ def _head() -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _rest(keeps_metadata: bool, governs_truncate: bool, has_quota: bool) -> bytes:
+def _rest(keeps_metadata: bool) -> bytes:
     """Return the part that does not depend on the process."""
     calls = numbers()
     stream = _instruction(_LOAD, _ARGUMENTS + 8) + _instruction(_AND, _SOCK_TYPE)
@@ -88,15 +86,12 @@ def _rest(keeps_metadata: bool, governs_truncate: bool, has_quota: bool) -> byte
         "sendto": _argument_is(4, 0) + _upper_half_is_zero(4),
     }
     code = b"".join(_when(calls[name], check) for name, check in checked.items())
-    decided = {*checked, "kill", "tgkill", "prlimit64"}
+    # It could take gigabytes between two checks of the folder. The C library writes instead.
+    code += _when(calls["fallocate"], _refuse(errno.EOPNOTSUPP))
+    decided = {*checked, "fallocate", "kill", "tgkill", "prlimit64"}
     if keeps_metadata:
         code += b"".join(_when(calls[name], _refuse(0)) for name in _METADATA if name in calls)
         decided.update(_METADATA)
-    if not has_quota:
-        code += _when(calls["fallocate"], _refuse(errno.EOPNOTSUPP))
-        decided.add("fallocate")
-    if not governs_truncate:
-        decided.add("truncate")
     allowed = (number for name, number in calls.items() if name not in decided)
     code += b"".join(_when(number, b"") for number in allowed)
     return code + _instruction(_AT_LEAST, _FIRST_NEW, 0, 1) + _refuse(errno.ENOSYS) + _refuse(errno.EPERM)

@@ -16,7 +16,7 @@ statx 332 291, lseek 8 62, pread64 17 67, pwrite64 18 68, readv 19 65, writev 20
 preadv2 327 286, pwritev2 328 287, access 21 -, faccessat 269 48, faccessat2 439 439, readlink 89 -,
 readlinkat 267 78, getdents 78 -, getdents64 217 61, getcwd 79 17, chdir 80 49, fchdir 81 50, mkdir 83 -,
 mkdirat 258 34, rmdir 84 -, unlink 87 -, unlinkat 263 35, rename 82 -, renameat 264 38, renameat2 316 276, link 86 -,
-linkat 265 37, symlink 88 -, symlinkat 266 36, truncate 76 45, ftruncate 77 46, fallocate 285 47, fsync 74 82,
+linkat 265 37, symlink 88 -, symlinkat 266 36, ftruncate 77 46, fallocate 285 47, fsync 74 82,
 fdatasync 75 83, umask 95 166, statfs 137 43, fstatfs 138 44, fadvise64 221 223, sendfile 40 71,
 copy_file_range 326 285, dup 32 23, dup2 33 -, dup3 292 24, pipe 22 -, pipe2 293 59, close_range 436 436, fcntl 72 25,
 ioctl 16 29, getxattr 191 8, lgetxattr 192 9, fgetxattr 193 10, listxattr 194 11, llistxattr 195 12,

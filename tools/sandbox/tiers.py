@@ -6,9 +6,6 @@ system's settings (sysctls, AppArmor, a container's profile) are not read, since
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 
 from agentflow.tools.sandbox import bubblewrap, interpreter, kernel
 from agentflow.tools.sandbox.confine import Surroundings
@@ -34,18 +31,6 @@ DESCRIPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Launch:
-    """Command line and settings of the fork server of a tier."""
-
-    command: Callable[[list[str]], list[str]]
-    """Maps the command of a bare server to that of a confined one. Raises SandboxError."""
-    home: str
-    """Path of the `agentflow` package for the server."""
-    surroundings: Callable[[str], Surroundings]
-    """Maps the parent of the programs' folders to the server's surroundings."""
-
-
 def candidates() -> list[str]:
     """Return the tiers to try, in order. Raises SandboxError if the variable names a tier that does not exist."""
     named = os.environ.get(VARIABLE, "").strip() or "auto"
@@ -58,33 +43,24 @@ def candidates() -> list[str]:
     return ["bwrap" if _has_roots_rights() else "bwrap-userns", "landlock"]
 
 
-def launch(tier: str) -> Launch:
-    """Return how to start the fork server of `tier`, which is any but `SUBPROCESS`."""
+def home(tier: str) -> str:
+    """Return the path of the `agentflow` package for the fork server of `tier`, which is any but `SUBPROCESS`."""
+    return str(interpreter.home()) if tier == "landlock" else bubblewrap.HOME
+
+
+def command(tier: str, server: list[str]) -> list[str]:
+    """Return the command that starts a fork server in `tier`, from that of a bare one. Raises SandboxError."""
     if tier == "landlock":
-        return Launch(lambda server: server, str(interpreter.home()), _in_landlock)
-    namespace = tier != "bwrap"
-    return Launch(
-        lambda server: bubblewrap.command(server, user_namespace=namespace),
-        bubblewrap.HOME,
-        partial(_in_bubblewrap, first_user=None if namespace else _first_user()),
-    )
+        return server
+    return bubblewrap.command(server, user_namespace=tier == "bwrap-userns")
 
 
-def _in_bubblewrap(folders: str, first_user: int | None) -> Surroundings:
+def surroundings(tier: str, folders: str) -> Surroundings:
+    """Return the surroundings of the fork server of `tier`. `folders` is the parent of the programs' folders."""
+    if tier != "landlock":
+        first_user = _first_user() if tier == "bwrap" else None
+        return Surroundings(own_mounts=True, own_tmp=bubblewrap.own_tmp(), first_user=first_user, folders=folders)
     return Surroundings(
-        own_mounts=True,
-        own_tmp=bubblewrap.own_tmp(),
-        readable=[],
-        first_user=first_user,
-        files_as_root=False,
-        folders=folders,
-    )
-
-
-def _in_landlock(folders: str) -> Surroundings:
-    return Surroundings(
-        own_mounts=False,
-        own_tmp=False,
         readable=[*interpreter.SYSTEM, *interpreter.DEVICES, *interpreter.folders()],
         first_user=_first_user(),
         files_as_root=not interpreter.readable_by_all(),

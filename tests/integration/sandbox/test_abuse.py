@@ -82,7 +82,7 @@ def test_nothing_succeeds(tier: str, name: str, world: World) -> None:
 def test_the_kernel_limits_the_folder_where_it_can(tier: str, tmp_path: Path) -> None:
     """Also in the tier without mounts of its own, wherever a folder can be a mount."""
     sandbox = server(tier)
-    around = tiers.launch("landlock").surroundings(tempfile.gettempdir())
+    around = tiers.surroundings("landlock", tempfile.gettempdir())
     if tier == "landlock" and not confine.own_folder_works(str(tmp_path), around):
         pytest.skip("the system allows no mount of a folder's own")
     said = run(sandbox, "import os\ns = os.statvfs('.')\nprint(s.f_blocks * s.f_frsize, s.f_files)", LIMITS).stdout

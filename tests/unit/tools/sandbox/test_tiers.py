@@ -28,11 +28,10 @@ def test_the_strongest_comes_first_and_linux_never_goes_without(
 def test_root_without_its_rights_runs_programs_as_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the capability to use other users, as below `apart` and in some containers."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    launch = tiers.launch("landlock")
     monkeypatch.setattr(kernel, "capabilities", lambda: 0x1FFFFFFFFFF)
-    assert launch.surroundings("/tmp").first_user
+    assert tiers.surroundings("landlock", "/tmp").first_user
     monkeypatch.setattr(kernel, "capabilities", lambda: 0x1FFFFFFFFFF & ~(1 << 7))
-    assert launch.surroundings("/tmp").first_user is None
+    assert tiers.surroundings("landlock", "/tmp").first_user is None
 
 
 @pytest.mark.parametrize("name", tiers.DESCRIPTIONS)

@@ -110,7 +110,7 @@ def test_what_a_container_leaves(tmp_path: Path) -> None:
     def left(**files: str) -> float:
         for name, content in files.items():
             (tmp_path / f"memory.{name}").write_text(content)
-        return memory._of_container(tmp_path, "memory.max", "memory.current", "inactive_file")
+        return memory._of_container(tmp_path)
 
     assert left() == left(max="max", current="5") == math.inf
     assert left(max="1000", current="300") == 700
