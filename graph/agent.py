@@ -146,7 +146,7 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
             runtime = runtime.override(context=self.default)
         if self.name == "generator":  # it streams the answer
             return await reported(self.node, input, runtime)
-        with quiet(Context.of(runtime)):
+        with quiet():
             return await reported(self.node, input, runtime)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:

@@ -185,12 +185,6 @@ class Context(BaseModel):
         description="Enforced form of plans, calls and verdicts, where the server supports it. auto: a reply that "
         "cannot be read is asked for again in that form; always: every such reply; off: never.",
     )
-    stream_modules: bool = Field(
-        default=False,
-        title="Stream modules",
-        description="Stream what the modules write to each other too, and the calls of tools, where a client reads "
-        'messages as they are written (stream_mode="messages"). Off: the answer alone.',
-    )
     calibration: str = Field(
         default="auto",
         title="Calibration",

@@ -2,7 +2,7 @@
 
 A person's last message is the question. A turn adds an `AIMessage` with its tool call and a `ToolMessage` with the
 result, and the generator adds one `AIMessage` with the answer. LangGraph's `stream_mode="messages"` streams the answer
-alone, as chunks that have the id of the final message. `Context.stream_modules` adds the rest.
+alone, as chunks that have the id of the final message.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -60,11 +60,8 @@ def conversing(executor: Node) -> Node:
         action = update.get("action")
         if not isinstance(action, Action) or state.plan is None or "messages" in update:
             return update
-        context = Context.of(runtime)
-        result = action.result.shortened(context.result_tokens)
+        result = action.result.shortened(Context.of(runtime).result_tokens)
         messages = turn_messages(state.plan, action.model_copy(update={"result": result}))
-        if context.stream_modules:
-            return {**update, "messages": messages}
         # LangGraph streams every message that a node returns, but not one that it sends to the state.
         get_config()["configurable"]["__pregel_send"]([("messages", messages)])
         return update
@@ -74,13 +71,10 @@ def conversing(executor: Node) -> Node:
 
 
 @contextmanager
-def quiet(context: Context) -> Iterator[None]:
-    """Keep what models write inside the block out of `stream_mode="messages"`, unless the run streams all modules."""
+def quiet() -> Iterator[None]:
+    """Keep what models write inside the block out of `stream_mode="messages"`."""
     config = get_config()
-    tags = config.get("tags") or []
-    token = var_child_runnable_config.set(
-        config if context.stream_modules else {**config, "tags": [*tags, TAG_NOSTREAM]}
-    )
+    token = var_child_runnable_config.set({**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]})
     try:
         yield
     finally:

@@ -30,12 +30,11 @@ CHECKPOINTS = ("", "seed", "trained")
 """Names after `embedded:` that need no grant, since they ship with the package."""
 
 _PLAIN_URL = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9.-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?(?P<path>(?:/[a-z0-9._~-]*+)*+)",
+    r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?(?:/(?!\.\.?(?:/|\Z))[a-z0-9._~-]*+)*+",
     re.IGNORECASE | re.ASCII,
 )
-"""No user, no escapes, no query, so that every library parses the URL alike."""
+"""No user, no escapes, no query and no path upwards, so that every library parses the URL alike."""
 
-_PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[\w-]*", re.ASCII)
 
 
@@ -90,22 +89,8 @@ def granted(variable: str) -> list[str]:
 
 
 def _covers(grant: str, url: str) -> bool:
-    granted, asked = _parts(grant), _parts(url)
-    if granted is None or asked is None:
-        return False
-    (origin, path), (asked_origin, asked_path) = granted, asked
-    return origin == asked_origin and asked_path[: len(path)] == path
-
-
-def _parts(url: str) -> tuple[tuple[str, str, int], list[str]] | None:
-    """Return the origin and path of a plain URL, or None for any other."""
-    match = _PLAIN_URL.fullmatch(url)
-    if match is None:
-        return None
-    scheme, path = match["scheme"].lower(), match["path"].rstrip("/").split("/")[1:]
-    if {".", ".."} & set(path):
-        return None
-    return (scheme, match["host"].lower(), int(match["port"] or _PORTS[scheme])), path
+    """Return whether a plain URL is the granted one, letter for letter, or below it."""
+    return _PLAIN_URL.fullmatch(url) is not None and f"{url}/".startswith(f"{grant.rstrip('/')}/")
 
 
 def _contains(grant: str, name: str) -> bool:

@@ -91,7 +91,7 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
             return None
         if len(turns) > 1 and turns[-2].verdict.signal == "stop":
             return {"verdict": turns[-2].verdict.model_dump()}
-        with quiet(self.context):
+        with quiet():
             verdict = await self._check(question, turns)
         update: dict[str, Any] = {"verdict": verdict.model_dump()}
         checks, reason = state.get("checks", 0), verdict.analysis
@@ -139,7 +139,7 @@ class PlannerVerifierMiddleware(VerifierMiddleware):
         cards = {tool.name: ToolCard.of(tool) for tool in tools if isinstance(tool, BaseTool)}
         if not question or not cards or len(turns) >= self.context.max_turns:
             return []
-        with quiet(self.context):
+        with quiet():
             verdict = None
             if turns and not _is_note(messages[-1]):
                 verdict = await self._judge(question, turns)

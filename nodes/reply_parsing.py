@@ -29,8 +29,8 @@ MAX_SOURCE = 20_000
 LONG = 2_000
 """Characters from which a reply is searched for repetitions."""
 
-MAX_LOOP = 6_000
-"""Number of characters at the end of a reply that are searched for the repeated text."""
+MAX_PERIOD = 2_000
+"""Characters of the longest repeated text that is looked for."""
 
 _COMMANDS = r"n(?:abla|exists|mid|otin)|t(?:au|binom|ext\{|extbf|extit|frac|heta|herefore|ilde|imes|riangle)"
 _SHORT_COMMANDS = r"n(?:eg?q?|i|ot|u)|t(?:anh?|ext|op?)"
@@ -64,29 +64,16 @@ def without_loop(text: str) -> str:
     """Return a long reply without the repetitions at its end, into which weak models fall; two of them are kept."""
     if len(text) < LONG:
         return text
-    ending = text[: -MAX_LOOP - 1 : -1]
-    repeated = _prefix_repeats(ending)
-    period = min(range(1, len(ending) // 3), key=lambda size: (-repeated[size], size))
-    length = period + repeated[period]
-    if length < max(3 * period, LONG // 2):
+    for period in range(1, MAX_PERIOD + 1):
+        length = max(3 * period, LONG // 2)
+        if text[-length:-period] == text[period - length :]:
+            break
+    else:
         return text
     while length < len(text) and text[-length - 1] == text[-length - 1 + period]:
         length += 1
     kept = text[: len(text) - length + 2 * period]
     return f"{kept} [... {len(text) - len(kept)} characters of repetition cut ...]"
-
-
-def _prefix_repeats(text: str) -> list[int]:
-    """Return for each position how many characters from there repeat the beginning of `text` (the Z function)."""
-    found, left, right = [0] * len(text), 0, 0
-    for position in range(1, len(text)):
-        size = min(right - position, found[position - left]) if position < right else 0
-        while position + size < len(text) and text[size] == text[position + size]:
-            size += 1
-        found[position] = size
-        if position + size > right:
-            left, right = position, position + size
-    return found
 
 
 def bare(text: str) -> str:

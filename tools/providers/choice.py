@@ -5,6 +5,7 @@
 `auto` is the first of Tavily, Serper and Gemini whose key is in the environment at the time of the call.
 """
 
+import re
 from importlib.util import find_spec
 
 from agentflow.tools.providers.community import WRAPPERS, Community
@@ -20,30 +21,22 @@ AUTO = "auto"
 WITH_KEY: dict[str, type[Tavily | Serper | Gemini]] = {"tavily": Tavily, "serper": Serper, "gemini": Gemini}
 """Engines in the order in which `auto` looks for their keys: those without a language model first."""
 
+_MODEL = re.compile(r"[\w.-]+", re.ASCII)
+
 
 def provider_of(spec: str) -> SearchProvider:
     """Return the search engine. Raises ValueError for an unknown spec."""
     name, _, detail = spec.partition(":")
-    if problem := _problem(name, detail):
-        raise ValueError(f"there is no search engine '{spec}': {problem}")
-    match name:
-        case "auto":
-            return Automatic()
-        case "gemini":
-            return Gemini(detail or MODEL)
-        case "community":
-            return Community(detail)
-    return WITH_KEY[name]()
-
-
-def _problem(name: str, detail: str) -> str | None:
-    if name == "community":
-        return None if detail in WRAPPERS else f"use community: with one of {', '.join(WRAPPERS)}"
-    if name not in (AUTO, *WITH_KEY):
-        return f"use {AUTO}, {', '.join(ENGINES)}"
-    if detail and name != "gemini":
-        return f"{name} takes no detail"
-    return None if detail.replace("-", "").replace(".", "").isalnum() or not detail else "a model's name is meant"
+    if spec == AUTO:
+        return Automatic()
+    if name == "community" and detail in WRAPPERS:
+        return Community(detail)
+    if name == "gemini" and _MODEL.fullmatch(detail or MODEL):
+        return Gemini(detail or MODEL)
+    if spec in WITH_KEY:
+        return WITH_KEY[spec]()
+    known = ", ".join([AUTO, *ENGINES])
+    raise ValueError(f"there is no search engine '{spec}': use {known}, where NAME is one of {', '.join(WRAPPERS)}")
 
 
 class Automatic:

@@ -5,21 +5,19 @@ Only a busy server or a failed connection is retried; a timeout is not.
 """
 
 import asyncio
-import json
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
+from agentflow.tools.json_codec import from_json
 from agentflow.tools.result import ErrorClass, ToolFailure
-from agentflow.tools.web.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, tls, turn_at
+from agentflow.tools.web.hosts import AT_A_TIME, ATTEMPTS, BUSY, MAX_WAIT, PAUSE, beginning, tls, turn_at
 from agentflow.tools.web.rate_limits import asked_to_wait
 
 MAX_BYTES = 16 << 20
-"""Maximum size of a decompressed reply."""
-_GZIP = 16 + zlib.MAX_WBITS
+"""Maximum size of a reply."""
 
 Parameters = Mapping[str, str | int]
 
@@ -59,7 +57,7 @@ class JsonApi:
             async with (
                 turn_at(httpx.URL(self.url).netloc.decode(), self.at_a_time),
                 httpx.AsyncClient(
-                    timeout=self.seconds, headers={"Accept-Encoding": "gzip", **self.headers}, verify=tls()
+                    timeout=self.seconds, headers={"Accept-Encoding": "identity", **self.headers}, verify=tls()
                 ) as client,
             ):
                 reply = await self._patiently(client, client.build_request(method, self.url, **options))
@@ -104,16 +102,12 @@ class JsonApi:
             await response.aclose()
 
     async def _json(self, response: httpx.Response) -> Any:
-        encoding, body = response.headers.get("content-encoding", "identity").strip().lower(), bytearray()
-        if encoding not in ("gzip", "identity"):
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             raise self.failure("answered in an encoding that it was not asked for")
-        # httpx would decode a whole chunk, whatever size it expands to.
-        gzip = zlib.decompressobj(_GZIP) if encoding == "gzip" else None
+        body = await beginning(response, MAX_BYTES + 1)
+        if len(body) > MAX_BYTES:
+            raise self.failure(f"answered with more than {MAX_BYTES >> 20} MiB")
         try:
-            async for chunk in response.aiter_raw(1 << 16):
-                body += gzip.decompress(chunk, MAX_BYTES + 1 - len(body)) if gzip else chunk
-                if len(body) > MAX_BYTES:
-                    raise self.failure(f"answered with more than {MAX_BYTES >> 20} MiB")
-            return json.loads(body)
-        except (ValueError, RecursionError, zlib.error) as error:
+            return from_json(body)
+        except ValueError as error:
             raise self.failure("did not answer with JSON") from error

@@ -81,16 +81,6 @@ async def test_the_answers_words_are_streamed_and_nothing_else(scripted: Script)
     assert "Answer" not in answer.text
 
 
-async def test_a_setting_streams_all_modules(scripted: Script) -> None:
-    parts = await streamed(agent(scripted(), stream_modules=True))
-    by_node: dict[str, str] = {}
-    for message, metadata in parts:
-        by_node[metadata["langgraph_node"]] = by_node.get(metadata["langgraph_node"], "") + message.text
-    assert by_node["planner"] == PLAN
-    assert by_node["generator"] == "hello"
-    assert [message.type for message, _ in parts if message.type == "tool"] == ["tool"]
-
-
 async def test_a_model_inside_a_tool_is_not_heard(scripted: Script) -> None:
     script = scripted(tools="a guess of the tool")
 

@@ -89,16 +89,13 @@ async def test_time_that_ran_out_is_not_spent_twice(httpserver: HTTPServer, neve
     assert len(httpserver.log) <= 1
 
 
-async def test_a_reply_of_100_mb_and_one_that_unpacks_to_it_are_given_up(httpserver: HTTPServer, api: JsonApi) -> None:
+async def test_a_reply_of_100_mb_is_given_up(httpserver: HTTPServer, api: JsonApi) -> None:
     parts = (b" " * (1 << 16) for _ in range(1600))
     httpserver.expect_ordered_request("/api").respond_with_handler(lambda _: Response(parts))
-    bomb = gzip.compress(b" " * (100 << 20))
-    httpserver.expect_ordered_request("/api").respond_with_data(bomb, headers={"Content-Encoding": "gzip"})
-    for _ in range(2):
-        assert str(await failure(api)) == "the API answered with more than 16 MiB; do something else"
+    assert str(await failure(api)) == "the API answered with more than 16 MiB; do something else"
 
 
-@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "deflate"])
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "br", "zstd", "deflate"])
 async def test_encodings_that_were_not_asked_for_are_refused(
     httpserver: HTTPServer, api: JsonApi, encoding: str
 ) -> None:
@@ -106,15 +103,6 @@ async def test_encodings_that_were_not_asked_for_are_refused(
     bomb = gzip.compress(gzip.compress(b" " * (1 << 20)))
     httpserver.expect_request("/api").respond_with_data(bomb, headers={"Content-Encoding": encoding})
     assert "was not asked for" in str(await failure(api))
-
-
-async def test_gzip_is_read_and_broken_gzip_is_no_json(httpserver: HTTPServer, api: JsonApi) -> None:
-    packed = gzip.compress(b'{"a": 1}')
-    for body in (packed, b"no gzip", packed[:-12]):
-        httpserver.expect_ordered_request("/api").respond_with_data(body, headers={"Content-Encoding": "gzip"})
-    assert await api.get({"q": "x"}) == {"a": 1}
-    for _ in range(2):
-        assert str(await failure(api)) == NO_JSON
 
 
 async def test_a_key_is_named_where_it_is_needed(httpserver: HTTPServer) -> None:
