@@ -55,31 +55,15 @@ class Observer(BaseCallbackHandler):
         operation = self._caller(run_id)
         return operation.path if operation else None
 
-    @property
-    def _idle(self) -> bool:
-        return not self.sinks
-
-    ignore_llm = ignore_chain = ignore_agent = ignore_chat_model = _idle
-
-    def on_chain_start(
-        self,
-        serialized: dict[str, Any] | None,
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **known: Any) -> None:
         """Begin a run, a module or a step."""
-        name, caller = str(kwargs.get("name") or "chain"), self._caller(parent_run_id)
+        name = str(known.get("name") or "chain")
         kind: Kind = "step"
-        if _has_tag(tags, NODE):
+        if _has_tag(known, NODE):
             kind = "module"
-        elif caller is None or name.lower() == AGENT:
+        elif self._caller(known.get("parent_run_id")) is None or name.lower() == AGENT:
             kind = "run"
-        operation = self._new(kind, name, run_id, caller, tags, metadata)
+        operation = self._new(kind, name, run_id, known)
         if kind == "module":
             operation.module, operation.turn = name, _turn_of(name, inputs)
         self._begin(operation)
@@ -98,21 +82,13 @@ class Observer(BaseCallbackHandler):
         self._fail(run_id, error)
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[BaseMessage]],
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: Any, messages: list[list[BaseMessage]], *, run_id: UUID, **known: Any
     ) -> None:
         """Begin a model call."""
-        known, params = metadata or {}, kwargs.get("invocation_params") or {}
-        name = str(params.get("model") or params.get("model_name") or known.get("ls_model_name") or "")
-        operation = self._new("model_call", name, run_id, self._caller(parent_run_id), tags, known)
-        operation.module = str(known.get(MODULE) or operation.module or known.get("langgraph_node") or "")
+        metadata, params = known.get("metadata") or {}, known.get("invocation_params") or {}
+        name = str(params.get("model") or params.get("model_name") or metadata.get("ls_model_name") or "")
+        operation = self._new("model_call", name, run_id, known)
+        operation.module = str(metadata.get(MODULE) or operation.module or metadata.get("langgraph_node") or "")
         operation.prompt = [message for conversation in messages for message in conversation]
         self._begin(operation)
 
@@ -127,20 +103,10 @@ class Observer(BaseCallbackHandler):
         """End it with an error."""
         self._fail(run_id, error)
 
-    def on_tool_start(
-        self,
-        serialized: dict[str, Any] | None,
-        input_str: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        tags: list[str] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **known: Any) -> None:
         """Begin a tool call."""
-        name = str(kwargs.get("name") or (serialized or {}).get("name") or "tool")
-        self._begin(self._new("tool_call", name, run_id, self._caller(parent_run_id), tags, metadata))
+        name = str(known.get("name") or (serialized or {}).get("name") or "tool")
+        self._begin(self._new("tool_call", name, run_id, known))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """End it with its result."""
@@ -154,25 +120,18 @@ class Observer(BaseCallbackHandler):
         if not isinstance(error, asyncio.CancelledError):
             self._fail(run_id, error)
 
-    def _new(
-        self,
-        kind: Kind,
-        name: str,
-        id: UUID,
-        caller: Operation | None,
-        tags: Sequence[str] | None,
-        metadata: Mapping[str, Any] | None,
-    ) -> Operation:
-        known = metadata or {}
-        operation = Operation(kind, name, id, caller, path=_path(kind, name, caller, known))
+    def _new(self, kind: Kind, name: str, id: UUID, known: Mapping[str, Any]) -> Operation:
+        """Return an operation, of which LangChain says `known`: its caller, tags and metadata."""
+        caller, metadata = self._caller(known.get("parent_run_id")), known.get("metadata") or {}
+        operation = Operation(kind, name, id, caller, path=_path(kind, name, caller, metadata))
         if caller is None:
             return operation
         if kind != "run":
             operation.module, operation.turn = caller.module, caller.turn
         # The attempts at a node share the id of its task, which LangGraph's namespace ends in.
-        operation.task = str(known.get("langgraph_checkpoint_ns")) if _has_tag(tags, NODE) else ""
+        operation.task = str(metadata.get("langgraph_checkpoint_ns")) if _has_tag(known, NODE) else ""
         with self._lock:
-            began_before = operation.task in caller.attempts if operation.task else _has_tag(tags, RETRY)
+            began_before = operation.task in caller.attempts if operation.task else _has_tag(known, RETRY)
             caller.attempts[operation.task] = caller.attempts.get(operation.task, 0) + began_before
             operation.attempt = caller.attempts[operation.task]
         return operation
@@ -219,8 +178,8 @@ class Observer(BaseCallbackHandler):
                 sink.end(operation)
 
 
-def _has_tag(tags: Sequence[str] | None, prefix: str) -> bool:
-    return any(tag.startswith(prefix) for tag in tags or ())
+def _has_tag(known: Mapping[str, Any], prefix: str) -> bool:
+    return any(tag.startswith(prefix) for tag in known.get("tags") or ())
 
 
 def _path(kind: Kind, name: str, caller: Operation | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:

@@ -64,16 +64,6 @@ class Operation:
         return found
 
     @property
-    def root(self) -> "Operation":
-        """Return the outermost operation around this one."""
-        return self if self.parent is None else self.parent.root
-
-    @property
-    def run(self) -> "Operation":
-        """Return the innermost run around this operation, or the outermost operation if there is none."""
-        return self if self.kind == "run" or self.parent is None else self.parent.run
-
-    @property
     def given_up(self) -> "Operation | None":
         """Return the attempt that the operation belongs to, if that was started again.
 

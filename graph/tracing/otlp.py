@@ -28,7 +28,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from wrapt import ObjectProxy
 
@@ -77,11 +77,13 @@ def otel_tracing(to: str = "", *, content: bool) -> Iterator[None]:
         with _instrumented(theirs, content=content):
             yield
         return
-    exporter = _Counting(_exporter(to))
+    exporter = _exporter(to)
+    counting = _Counting(exporter)
     name = os.environ.get("OTEL_SERVICE_NAME") or "agentflow"
     resource = Resource.create({"service.name": name, "service.version": __version__})
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    processor = SimpleSpanProcessor if isinstance(exporter, OtlpFile) else BatchSpanProcessor
+    provider.add_span_processor(processor(counting))
     logging.getLogger("opentelemetry").addHandler(_NOBODY)
     try:
         with _instrumented(provider, content=content):
@@ -92,10 +94,10 @@ def otel_tracing(to: str = "", *, content: bool) -> Iterator[None]:
         sending.join(FLUSH_SECONDS)
         if sending.is_alive():
             exporter.shutdown()  # abandons the request that is under way
-        if exporter.lost:
+        if counting.lost:
             place = to or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or "localhost:4318"
             _log.warning(
-                "%d spans were lost: no collector took them at %s; is it running?", exporter.lost, redacted(place)
+                "%d spans were lost: no collector took them at %s; is it running?", counting.lost, redacted(place)
             )
 
 
@@ -223,14 +225,14 @@ class OtlpFile(SpanExporter):
         self._path.touch()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write spans; called by the sending thread."""
+        """Write spans, in one piece, since others may write to the file too."""
         request = MessageToDict(encode_spans(spans))
         for span in (one for of in request["resourceSpans"] for scope in of["scopeSpans"] for one in scope["spans"]):
             # OTLP's ids are in hex, where protobuf's JSON has base64.
             for name in span.keys() & {"traceId", "spanId", "parentSpanId"}:
                 span[name] = base64.b64decode(span[name]).hex()
-        with self._path.open("a", encoding="ascii") as file:
-            file.write(json.dumps(request) + "\n")
+        with self._path.open("ab", buffering=0) as file:
+            file.write(json.dumps(request).encode() + b"\n")
         return SpanExportResult.SUCCESS
 
 

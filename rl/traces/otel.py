@@ -86,10 +86,8 @@ class OtelSpan:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """Return the tools that a model was offered. Raises UnreadableMessage."""
-        offered = _items(self.attributes, "llm.tools")
-        return listed({"tools": [_json(one.get("tool.json_schema")) for one in offered]}, "tools") or listed(
-            {"tools": self.json("gen_ai.tool.definitions")}, "tools"
-        )
+        schemas = [_json(one.get("tool.json_schema")) for one in _items(self.attributes, "llm.tools")]
+        return listed({"tools": schemas or self.json("gen_ai.tool.definitions")}, "tools")
 
     def json(self, name: str) -> Any:
         """Return an attribute that is JSON or text of it. Raises UnreadableMessage."""

@@ -33,6 +33,7 @@ from tests.fake_openai import FakeOpenAI, Reply, completion
 from tests.leaky import PLANTED, VARIABLE, leak
 from tests.otlp import Receiver
 from tests.scripted import modules
+from tests.waiting import LAST_RESORT
 
 pytest.importorskip("openinference.instrumentation.langchain", reason="the extra otel is not installed")
 
@@ -43,6 +44,7 @@ SAID = ", ".join(PLANTED.values())
 @pytest.fixture(autouse=True)
 def _planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_remembered", set())
+    monkeypatch.setattr("agentflow.graph.tracing.otlp.FLUSH_SECONDS", LAST_RESORT)
     for name in [*os.environ]:
         if name.startswith(("OTEL_", "LANGSMITH_", "LANGCHAIN_")):
             monkeypatch.delenv(name)

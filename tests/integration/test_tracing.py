@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import tool
 from langchain_core.tracers.langchain import wait_for_all_tracers
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
 from langsmith import Client, run_trees, utils
 from pytest_httpserver import HTTPServer
 
@@ -22,11 +25,13 @@ from agentflow import Context, Task, build_graph, load_model, tracing
 from agentflow.graph.models.loading import called_by, complete
 from agentflow.graph.run.runner import run
 from agentflow.graph.state import InputState
+from agentflow.tools.result import ErrorClass, ToolFailure
 from tests.cases import table
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI
 from tests.otlp import Receiver, Span
 from tests.scripted import Scripted, modules
+from tests.waiting import LAST_RESORT
 
 pytest.importorskip("openinference.instrumentation.langchain", reason="the extra otel is not installed")
 
@@ -40,6 +45,7 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
         if name.startswith(("OTEL_", "LANGSMITH_", "LANGCHAIN_", "TRACEPARENT")):
             monkeypatch.delenv(name)
+    monkeypatch.setattr("agentflow.graph.tracing.otlp.FLUSH_SECONDS", LAST_RESORT)
 
 
 @pytest.fixture
@@ -135,6 +141,25 @@ def test_a_caller_s_trace_goes_on(by: str, script: Scripted, monkeypatch: pytest
         receiver.wait_for("AgentFlow", SECONDS)
     [root] = [found for found in receiver.spans if found.name == "AgentFlow"]
     assert (root.trace, root.parent) == (trace, span)
+
+
+def test_a_failed_tool_has_its_error_class_and_a_pause_for_a_person_is_no_error(tmp_path: Path) -> None:
+    @tool
+    def broken(text: str) -> str:
+        """Fails."""
+        raise ToolFailure(ErrorClass.EMPTY_RESULT, "nothing there")
+
+    def pause(_: Any) -> None:
+        interrupt("go on?")
+
+    graph = StateGraph(MessagesState).add_node("pause", pause).add_edge(START, "pause")
+    with Receiver() as receiver, tracing(f"otel:{receiver.url}"):
+        with pytest.raises(ToolFailure):
+            broken.invoke("a text")
+        graph.compile(InMemorySaver()).invoke({"messages": []}, {"configurable": {"thread_id": "1"}})
+    spans = {span.name: span for span in receiver.spans}
+    assert (spans["broken"].attributes["error.type"], spans["broken"].status) == ("empty_result", "nothing there")
+    assert ("error.type" in spans["pause"].attributes, spans["pause"].status) == (False, "")
 
 
 def test_a_collector_that_is_down_costs_a_line_and_a_moment() -> None:
