@@ -46,10 +46,7 @@ def rollout(
 def credited(rollouts: Sequence[RolloutTrace]) -> list[RolloutTrace]:
     """The rollouts with the advantages of Flow-GRPO."""
     trained = [one for one in rollouts if one.outcome == RolloutStatus.OK]
-    known = [
-        RolloutFacts(one.task.id, one.reward, [1] * len(one.calls), [0.0] * len(one.calls), [False] * len(one.calls))
-        for one in trained
-    ]
+    known = [RolloutFacts(one.task.id, one.reward, [1] * len(one.calls), [False] * len(one.calls)) for one in trained]
     found = dict(zip(map(id, trained), FlowGRPO().advantages(known), strict=True))
     return [one.credited(found.get(id(one))) for one in rollouts]
 

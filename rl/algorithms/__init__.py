@@ -8,13 +8,11 @@ from pydantic import Field, TypeAdapter
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.algorithms.opd import OPD
-from agentflow.rl.algorithms.per_node import PerNode
 from agentflow.rl.algorithms.rloo import RLOO
 from agentflow.rl.algorithms.sft import SFT
-from agentflow.rl.algorithms.turn import TurnCredit
 
 AnyAlgorithm = Annotated[
-    FlowGRPO | PerNode | GRPO | RLOO | TurnCredit | SFT | OPD,
+    FlowGRPO | GRPO | RLOO | SFT | OPD,
     Field(discriminator="name"),
 ]
 """Type of the setting `flow.algorithm`: an algorithm's name with its settings."""

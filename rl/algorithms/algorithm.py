@@ -26,17 +26,8 @@ class RolloutFacts:
     """Reward of the whole trajectory."""
     lengths: Sequence[int]
     """Number of sampled tokens of each call, at least 1."""
-    turn_rewards: Sequence[float]
-    """Reward of each call, in addition to `reward`."""
     faults: Sequence[bool]
     """For each call, whether it led to a format or tool error."""
-    nodes: Sequence[str] = ()
-    """Path of the node of each call; only algorithms that compare nodes need it."""
-
-    @property
-    def total(self) -> float:
-        """Sum of the trajectory's reward and its turn rewards."""
-        return self.reward + sum(self.turn_rewards)
 
 
 class Credit(NamedTuple):

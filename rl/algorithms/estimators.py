@@ -38,19 +38,11 @@ def split_by_question(rollouts: Sequence[RolloutFacts]) -> list[list[int]]:
 
 
 def by_question(rollouts: Sequence[RolloutFacts], compare: Callable[[Floats], Floats]) -> list[float]:
-    """Apply `compare` to the total rewards of each question's rollouts. Returns a value for each rollout."""
+    """Apply `compare` to the rewards of each question's rollouts. Returns a value for each rollout."""
     found = np.zeros(len(rollouts))
     for members in split_by_question(rollouts):
-        found[members] = compare(np.array([rollouts[member].total for member in members]))
+        found[members] = compare(np.array([rollouts[member].reward for member in members]))
     return [float(value) for value in found]
-
-
-def returns_from(rollout: RolloutFacts, turns: int) -> Floats:
-    """Compute the return from each turn on [turns]: the reward, and the turn rewards from it on."""
-    padded = np.zeros(turns)
-    padded[: len(rollout.turn_rewards)] = rollout.turn_rewards
-    returns: Floats = rollout.reward + np.cumsum(padded[::-1])[::-1]
-    return returns
 
 
 def every_call(rollouts: Sequence[RolloutFacts], values: Sequence[float]) -> list[list[float]]:

@@ -29,7 +29,7 @@ class GRPO(Algorithm):
         found = [0.0] * len(rollouts)
         for members in split_by_question(rollouts):
             calls = [member for member in members for _ in rollouts[member].lengths]
-            compared = standardised(np.array([rollouts[member].total for member in calls]))
+            compared = standardised(np.array([rollouts[member].reward for member in calls]))
             for member, value in zip(calls, compared, strict=True):
                 found[member] = float(value)
         return every_call(rollouts, found)

@@ -32,7 +32,7 @@ class SFT(Algorithm):
 
     def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return 1 for a call to imitate, else 0."""
-        return [[float(one.total >= self.accept and not fault) for fault in one.faults] for one in rollouts]
+        return [[float(one.reward >= self.accept and not fault) for fault in one.faults] for one in rollouts]
 
     def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return equal weights for all tokens to imitate, and 0 for the others."""

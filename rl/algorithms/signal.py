@@ -1,24 +1,18 @@
 """Signal of a step: groups and turns whose rollouts came out differently, and can therefore be compared.
 
-    R_i^t = r_i + sum_{s >= t} u_i^s                           return of rollout i from its turn t on
-
-r is the reward of the whole rollout, u^s the reward of turn s. A turn is a model call that is trained on.
-
-- A group, the rollouts of one question, has a signal if their total rewards R^1 are not all equal.
-- A turn t of a rollout has a signal if the returns R^t of all rollouts of its question that have a turn t are not all
-  equal. Later turns that only the failed rollouts of a group reached have none.
+- A group, the rollouts of one question, has a signal if their rewards are not all equal.
+- A turn t of a rollout, a model call that is trained on, has a signal if the rewards of all rollouts of its question
+  that have a turn t are not all equal. Later turns that only the failed rollouts of a group reached have none.
 
 Both describe a step's data and do not depend on the algorithm that is trained with. As a baseline, a comparison among
-the rollouts that reached a turn would be biased (`agentflow.rl.algorithms.turn`); here it only counts.
+the rollouts that reached a turn would be biased, since the policy decides when to stop; here it only counts.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from agentflow.rl.algorithms.algorithm import RolloutFacts
-from agentflow.rl.algorithms.estimators import returns_from, split_by_question
+from agentflow.rl.algorithms.estimators import split_by_question
 
 
 class Share(NamedTuple):
@@ -35,7 +29,7 @@ class Share(NamedTuple):
 
 def groups_with_signal(rollouts: Sequence[RolloutFacts]) -> Share:
     """Count the groups of at least two rollouts, and those that have a signal."""
-    rewards = [[rollouts[member].total for member in members] for members in split_by_question(rollouts)]
+    rewards = [[rollouts[member].reward for member in members] for members in split_by_question(rollouts)]
     several = [one for one in rewards if len(one) > 1]
     return Share(sum(min(one) < max(one) for one in several), len(several))
 
@@ -44,8 +38,8 @@ def turns_with_signal(rollouts: Sequence[RolloutFacts]) -> Share:
     """Count the turns of all rollouts, and those that have a signal."""
     found = 0
     for members in split_by_question(rollouts):
-        returns = [returns_from(rollouts[member], len(rollouts[member].lengths)) for member in members]
-        for turn in range(max(map(len, returns))):
-            reached = [one[turn] for one in returns if len(one) > turn]
-            found += len(reached) * bool(np.ptp(reached))
+        group = [rollouts[member] for member in members]
+        for turn in range(max(len(one.lengths) for one in group)):
+            reached = [one.reward for one in group if len(one.lengths) > turn]
+            found += len(reached) * (min(reached) < max(reached))
     return Share(found, sum(len(rollout.lengths) for rollout in rollouts))

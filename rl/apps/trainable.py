@@ -65,9 +65,6 @@ class Trainable:
     """Calls the graph with a task and returns its final state, in the place of `inputs`, `context` and `config`."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Returns whether each trained call led to a format or tool error, to which `penalty` applies; empty for none."""
-    turn_rewards: Callable[[Task, Any], Sequence[float]] = lambda task, state: ()
-    """Returns the reward of each trained call, in addition to `reward`; empty for none. `algorithm=turn` credits a call
-    with the rewards from that call on; the other algorithms credit the trajectory with their sum."""
 
     def with_reward(self, reward: Callable[[Task, Any], float | Awaitable[float | None] | None]) -> "Trainable":
         """Return a copy of the app with another reward."""

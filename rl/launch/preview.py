@@ -110,7 +110,6 @@ class Preview:
                     group=one.trace.task.id,
                     reward=one.reward,
                     lengths=[len(call.response_ids) for call in one.calls],
-                    turn_rewards=one.turn_rewards,
                     faults=one.faults,
                 )
                 for one in self.counted
@@ -225,7 +224,7 @@ async def rehearse(app: Trainable, graph: Made, task: Task, known: ChatFormat | 
 
 def naming_errors(app: Trainable) -> Trainable:
     """Return the app with functions whose exceptions name them."""
-    parts = ("inputs", "context", "config", "faults", "turn_rewards", "reward")
+    parts = ("inputs", "context", "config", "faults", "reward")
     named: dict[str, Any] = {part: _named(part, getattr(app, part)) for part in parts}
     return replace(app, **named)
 

@@ -51,8 +51,8 @@ def parts_of(rollout: Rollout, name: str) -> list[tuple[Rollout, str]]:
     """Return a rollout with its name, after the attempts that it gave up: one more rollout of its task, of reward 0."""
     if not (number := len(rollout.given_up)):
         return [(rollout, name)]
-    known: Facts = {"calls": list(rollout.given_up), "faults": [True] * number, "turn_rewards": [0.0] * number}
-    failed = replace(rollout, **known, status=RolloutStatus.POLICY_FAILED, reward=0.0)
+    calls, faults = list(rollout.given_up), [True] * number
+    failed = replace(rollout, calls=calls, faults=faults, status=RolloutStatus.POLICY_FAILED, reward=0.0)
     return [(failed, f"{name} given up"), (rollout, name)]
 
 
@@ -73,7 +73,6 @@ def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool)
         "faults": [rollout.faults[place] for place in places],
         "nodes": [call.node for call in row.calls],
         "surprise": [-sum(call.logprobs) for call in row.calls],
-        "turn_rewards": rollout.turn_rewards,
     }
 
 
@@ -123,19 +122,15 @@ def _sessions(rows: Mapping[str, Facts]) -> dict[tuple[str, str], list[str]]:
 def _facts(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> RolloutFacts:
     """Build the algorithm's input for a rollout, with the calls of the rows `keys` in order."""
     calls = sorted(
-        (place, length, fault, node)
+        (place, length, fault)
         for key in keys
-        for (_, length), place, fault, node in zip(
-            *(rows[key][name] for name in ("spans", "places", "faults", "nodes")), strict=True
-        )
+        for (_, length), place, fault in zip(*(rows[key][name] for name in ("spans", "places", "faults")), strict=True)
     )
     return RolloutFacts(
         group=question_of(session),
         reward=rewards[keys[0]],
-        lengths=[length for _, length, *_ in calls],
-        turn_rewards=rows[keys[0]]["turn_rewards"],
-        faults=[fault for _, _, fault, *_ in calls],
-        nodes=[node for *_, node in calls],
+        lengths=[length for _, length, _ in calls],
+        faults=[fault for *_, fault in calls],
     )
 
 

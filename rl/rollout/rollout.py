@@ -51,7 +51,7 @@ class RolloutStatus(StrEnum):
     UNDECIDED = "undecided"
     """The reward could not tell right from wrong."""
     BAD_REWARD = "bad_reward"
-    """The reward, or that of a turn, is no number from 0 to 1."""
+    """The reward is no number from 0 to 1."""
     ENDPOINT_FAILED = "endpoint_failed"
     """A model, the judge's included, did not answer, or the sandbox failed."""
     TOO_LONG = "too_long"
@@ -80,7 +80,7 @@ class RewardError(CodedError, ValueError):
 
 @dataclass(frozen=True)
 class Rollout:
-    """A finished rollout with its tokens. Invariant: `calls`, `faults` and `turn_rewards` have the same length."""
+    """A finished rollout with its tokens. Invariant: `calls` and `faults` have the same length."""
 
     id: str
     status: RolloutStatus
@@ -90,8 +90,6 @@ class Rollout:
     """Model calls to train on, with their tokens."""
     faults: list[bool]
     """Whether each call led to a format or tool error, or could not be parsed."""
-    turn_rewards: list[float]
-    """Reward of each call by itself."""
     trace: Trace
     model_calls: Mapping[str, int] = field(default_factory=dict)
     """Number of model calls at each path, those of nodes that do not learn included."""
@@ -115,8 +113,6 @@ class CallTrace(BaseModel):
     sampled_tokens: int
     finish_reason: str
     """"stop", or "length" for a reply that reached its limit."""
-    reward: float
-    """Reward of this call by itself."""
     fault: bool
     """True if the call led to a format or tool error."""
     advantage: float | None = None
@@ -150,10 +146,9 @@ class RolloutTrace(Trace):
                 prompt_tokens=len(call.prompt_ids),
                 sampled_tokens=len(call.response_ids),
                 finish_reason=call.finish_reason,
-                reward=reward,
                 fault=fault,
             )
-            for call, reward, fault in zip(rollout.calls, rollout.turn_rewards, rollout.faults, strict=True)
+            for call, fault in zip(rollout.calls, rollout.faults, strict=True)
         ]
         known = {"id": rollout.id, "step": step, "split": split, "outcome": rollout.status}
         known |= {"reward": rollout.reward, "spans": list(rollout.spans)}
@@ -221,7 +216,7 @@ async def run(
     trains, collector, start = generate is not no_policy, TokenCollector(id, app.nodes), time.perf_counter()
     observer = Observer(*[collector] * trains, *sinks, raise_error=True)
     config: RunnableConfig = {"metadata": {"rollout": id}, "configurable": {"thread_id": id}}
-    trace, reward, faults, turn_rewards = Trace(task=task, status="failed"), None, list[Any](), list[Any]()
+    trace, reward, faults = Trace(task=task, status="failed"), None, list[bool]()
     with serving(generate, observer, app.nodes, systems) as served:
         try:
             async with opened(graph, resumes=app.answer is not None) as alone:
@@ -231,13 +226,9 @@ async def run(
                 trace = await play(alone, task, **given)
             if not trace.failure:
                 async with within(seconds, start):
-                    told: Any = [], []
-                    if trains:
-                        number = len(collector.calls)
-                        given = _per_call("faults", app.faults(trace.state), task, number)
-                        told = given, _turn_rewards(app, task, trace.state, number)
+                    told = _faults(app, task, trace.state, len(collector.calls)) if trains else []
                     reward = await decided_reward(app, task, trace)
-                    faults, turn_rewards = told
+                    faults = told
         except Exception as error:  # the boundary of a rollout: what a function of the app raises is its failure
             trace = trace.failed_by(error)
         if failure := served.misused or (trace.failure and served.failed):
@@ -256,7 +247,6 @@ async def run(
         reward=0.0 if trace.failure else reward or 0.0,
         calls=calls,
         faults=[any(pair) for pair in zip(faults or unreadable, unreadable, strict=True)],
-        turn_rewards=turn_rewards or [0.0] * len(calls),
         trace=trace.model_copy(update={"seconds": round(time.perf_counter() - start, 3)}),
         given_up=collector.given_up,
         model_calls=collector.model_calls,
@@ -359,33 +349,10 @@ async def decided_reward(app: Trainable, task: Task, trace: Trace) -> float | No
 def _checked(reward: Any, task: Task) -> float | None:
     if reward is None:
         return None
-    if math.isnan(found := _within(reward, 0.0, 1.0)):
+    found = _number(reward)
+    if not -ROUNDING <= found <= 1 + ROUNDING:
         raise RewardError(f"the reward of task '{task.id}' is {reprlib.repr(reward)}, which is no number from 0 to 1")
-    return found
-
-
-def _turn_rewards(app: Trainable, task: Task, state: Any, calls: int) -> list[float]:
-    """The reward of each call, or none. Raises RewardError; a turn may cost something, but not more than 1."""
-    given = _per_call("turn_rewards", app.turn_rewards(task, state), task, calls)
-    rewards = [_within(reward, -1.0, 1.0) for reward in given]
-    for turn, found in enumerate(rewards):
-        if math.isnan(found):
-            wrong = f"the reward of turn {turn} of task '{task.id}' is {reprlib.repr(given[turn])}"
-            raise RewardError(f"{wrong}, which is no number from -1 to 1")
-    return rewards
-
-
-def _per_call(name: str, values: Sequence[Any], task: Task, calls: int) -> list[Any]:
-    """`values`, one for each call that is trained on, or none at all. Raises RewardError."""
-    if len(values) not in (0, calls):
-        raise RewardError(f"{name} of task '{task.id}' has {len(values)} entries for {calls} calls that are trained on")
-    return list(values)
-
-
-def _within(value: Any, least: float, most: float) -> float:
-    """A number in these bounds; one that rounding took out of them is clipped, and NaN stands for any other."""
-    found = _number(value)
-    return min(max(found, least), most) if least - ROUNDING <= found <= most + ROUNDING else math.nan
+    return min(max(found, 0.0), 1.0)
 
 
 def _number(value: Any) -> float:
@@ -394,3 +361,11 @@ def _number(value: Any) -> float:
         return float(value) + 0.0 if isinstance(value, SupportsFloat) else math.nan
     except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+def _faults(app: Trainable, task: Task, state: Any, calls: int) -> list[bool]:
+    """The faults of the calls that are trained on, or none. Raises RewardError."""
+    found = app.faults(state)
+    if len(found) not in (0, calls):
+        raise RewardError(f"faults of task '{task.id}' has {len(found)} entries for {calls} calls that are trained on")
+    return list(found)

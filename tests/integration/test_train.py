@@ -193,7 +193,7 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
     faults = [[turn.result.error is not None for turn in record.turns] for record in trained]
     expected = GRPO(penalty=0.3).credit(
         [
-            RolloutFacts(record.task.id, record.reward, [1] * len(record.calls), [0.0] * len(record.calls), of)
+            RolloutFacts(record.task.id, record.reward, [1] * len(record.calls), of)
             for record, of in zip(trained, faults, strict=True)
         ]
     )

@@ -10,9 +10,8 @@ def row(
     status: str = "ok",
     faults: list[bool] | None = None,
     first: int = 0,
-    earned: list[float] | None = None,
 ) -> dict[str, Any]:
-    """`first` is the place of its first call in the trajectory, `earned` of all the trajectory's calls."""
+    """`first` is the place of its first call in the trajectory."""
     starts = [sum(lengths[:n]) for n in range(len(lengths))]
     return {
         "name": "q/0",
@@ -26,7 +25,6 @@ def row(
         "faults": faults or [False] * len(lengths),
         "nodes": ["planner"] * len(lengths),
         "surprise": [0.5 * length for length in lengths],
-        "turn_rewards": earned or [0.0] * (first + len(lengths)),
         "turns": len(lengths),
         "tool_calls": len(lengths),
         "tool_errors": sum(faults or []),

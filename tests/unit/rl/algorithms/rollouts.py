@@ -12,19 +12,9 @@ def rollout(
     *,
     group: str = "q",
     lengths: Sequence[int] = (1,),
-    turn_rewards: Sequence[float] = (),
     faults: Sequence[bool] = (),
-    nodes: Sequence[str] = (),
 ) -> RolloutFacts:
-    calls = len(lengths)
-    return RolloutFacts(
-        group,
-        reward,
-        lengths,
-        turn_rewards or [0.0] * calls,
-        faults or [False] * calls,
-        nodes or ["agent"] * calls,
-    )
+    return RolloutFacts(group, reward, lengths, faults or [False] * len(lengths))
 
 
 ROLLOUTS = st.lists(

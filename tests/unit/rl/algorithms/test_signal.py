@@ -20,8 +20,6 @@ from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
         ),
         # A turn is compared with the siblings that reached it.
         ([rollout(1.0), *[rollout(0.0, lengths=[1, 1])] * 2], (1, 1), (3, 5)),
-        # It is credited with the return from it on: rewards of earlier turns do not count for a later turn.
-        ([rollout(0.0, lengths=[1, 1], turn_rewards=[paid, 0.5]) for paid in (0.0, 0.25)], (1, 1), (2, 4)),
     ],
 )
 def test_groups_and_turns_that_differ(

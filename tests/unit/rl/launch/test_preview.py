@@ -22,7 +22,7 @@ from tests.unit.rl.rollout.test_packing import call
 def trajectory(reward: float = 1.0, status: RolloutStatus = RolloutStatus.OK, task: str = "1") -> Rollout:
     calls = [call(0, [1] * 100, [3] * 10), call(1, [1] * 50 + [2] * 100, [3] * 10)]
     trace = Trace(task=Task(id=task, question="q"), status="answered", error="" if status == "ok" else "it broke")
-    return Rollout("r", status, reward, calls, [False] * 2, [0.0] * 2, trace, {"planner": 2})
+    return Rollout("r", status, reward, calls, [False] * 2, trace, {"planner": 2})
 
 
 def test_breaks_cost_the_tokens_that_are_computed_again() -> None:

@@ -39,7 +39,7 @@ def test_every_call_of_a_trajectory_has_its_advantage_wherever_its_row_is() -> N
     rows = {
         "q_0_0": row([4, 2]),
         "q_1_0": row([5]),
-        "q_2_0": row([1, 3], earned=[0.0, 0.0, 0.0]),
+        "q_2_0": row([1, 3]),
         "q_2_1": row([2], first=2),
         "q_3_0": row([6, 1]),
     }
@@ -82,7 +82,7 @@ def test_a_failure_counts_as_zero_where_its_cause_is_named(status: str, cause: C
 def test_an_attempt_that_was_given_up_is_a_rollout_of_reward_0() -> None:
     """Both rollouts of the task earn 1, and one needed a second attempt: only that attempt was worse than the mean."""
     calls = [Call("r", "node", turn, *map(array, "iif", ([1], [2], [-0.5])), "stop", 0) for turn in range(2)]
-    tried = Rollout("q/0", RolloutStatus.OK, 1.0, calls[1:], [False], [0.0], TRACE, given_up=calls[:1])
+    tried = Rollout("q/0", RolloutStatus.OK, 1.0, calls[1:], [False], TRACE, given_up=calls[:1])
     other = replace(tried, id="q/1", given_up=())
     parts = [(part, name) for one in (tried, other) for part, name in parts_of(one, one.id)]
     assert [(part.reward, [call.turn for call in part.calls], name) for part, name in parts] == [
@@ -96,6 +96,7 @@ def test_an_attempt_that_was_given_up_is_a_rollout_of_reward_0() -> None:
         key: facts_of(pack(part.calls, limit=9)[0], part, name, counted=True)
         for key, (part, name) in zip(keys, parts, strict=True)
     }
+    assert rows["q_0_0"]["nodes"] == ["node"]
     found = credit(rows, dict(zip(keys, (part.reward for part, _ in parts), strict=True)), "rloo")
     assert [found[key][0].advantage for key in keys] == [-1.0, 0.5, 0.5]
     assert advantages_of(rows, found)["q/0"] == [0.5]
@@ -105,7 +106,7 @@ def test_advantages_are_told_by_rollout_whatever_its_rows() -> None:
     rows = {
         "q_0_0": row([2]) | {"name": "q/0"},
         "q_1_1": row([2], first=1) | {"name": "q/1"},
-        "q_1_0": row([2], earned=[0, 0]) | {"name": "q/1"},
+        "q_1_0": row([2]) | {"name": "q/1"},
         "q_2_0": row([2], counted=False) | {"name": "q/2"},
     }
     found = advantages_of(rows, credit(rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_1_1": 0.0, "q_2_0": 0.0}, "rloo"))
@@ -123,7 +124,7 @@ def test_the_signal_is_of_whole_trajectories_that_are_trained_on() -> None:
     """The second trajectory is in two rows; the third differs, and is left out."""
     rows = {
         "q_0_0": row([2]),
-        "q_1_0": row([2], earned=[0, 0]),
+        "q_1_0": row([2]),
         "q_1_1": row([2], first=1),
         "q_2_0": row([2], counted=False),
     }

@@ -149,10 +149,6 @@ WRONG: list[Any] = [math.nan, math.inf, -math.inf, 37, -0.001, 1.001, "1", "high
     [
         *({"reward": rewarding(value, awaited)} for value in WRONG for awaited in (False, True)),
         *({"faults": lambda state, faults=faults: faults} for faults in ([True, False], [True] * 5)),
-        *(
-            {"turn_rewards": lambda task, state, earned=earned: earned}
-            for earned in ([math.nan], ["1"], [2.0], [-1.5], [0.5, 0.5])
-        ),
     ],
 )
 async def test_figures_out_of_range_and_lists_of_another_length_are_refused_with_their_task(wrong: Any) -> None:
@@ -164,8 +160,8 @@ async def test_figures_out_of_range_and_lists_of_another_length_are_refused_with
 
 @pytest.mark.parametrize(("value", "reward"), [(1.0000001, 1.0), (-1e-7, 0.0)])
 async def test_rounding_takes_no_reward_out_of_its_bounds(value: float, reward: float) -> None:
-    trajectory = await rollout(app(reward=rewarding(value, awaited=False), turn_rewards=lambda *_: [1.0000001]))
-    assert (trajectory.status, trajectory.reward, trajectory.turn_rewards) == (RolloutStatus.OK, reward, [1.0])
+    trajectory = await rollout(app(reward=rewarding(value, awaited=False)))
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, reward)
 
 
 @pytest.mark.parametrize("good", [0, 1, 0.25, True, np.float32(0.5), np.int64(1), Decimal("0.5"), -0.0])

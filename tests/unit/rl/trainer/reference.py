@@ -18,10 +18,8 @@ import torch
 class Call:
     prompt: list[int]
     reply: list[int]
-    node: str
     sampled: list[float]
     """Log-probabilities under the weights that sampled it."""
-    reward: float
     fault: bool
 
 
@@ -31,10 +29,6 @@ class Trajectory:
     question: str
     reward: float
     calls: list[Call]
-
-    @property
-    def total(self) -> float:
-        return self.reward + sum(call.reward for call in self.calls)
 
 
 @dataclass
@@ -72,29 +66,22 @@ def advantages(step: list[Trajectory], name: str) -> Advantages:
         group = [other for other in step if other.question == one.question]
         rest = [other for other in group if other is not one]
         own = []
-        for turn, call in enumerate(one.calls):
+        for call in one.calls:
             if name in ("flow-grpo", "opd"):
-                value = normal(one.total, [other.total for other in group])
+                value = normal(one.reward, [other.reward for other in group])
             elif name == "grpo":
-                value = normal(one.total, [other.total for other in group for _ in other.calls])
-            elif name == "per-node":
-                speakers = [other for other in group if any(each.node == call.node for each in other.calls)]
-                value = normal(one.total, [other.total for other in speakers])
+                value = normal(one.reward, [other.reward for other in group for _ in other.calls])
             elif name == "rloo":
-                value = one.total - statistics.fmean([other.total for other in rest]) if rest else 0.0
-            elif name == "turn":
-                returns = [other.reward + sum(each.reward for each in other.calls[turn:]) for other in rest]
-                value = one.reward + sum(each.reward for each in one.calls[turn:])
-                value = value - statistics.fmean(returns) if rest else 0.0
+                value = one.reward - statistics.fmean([other.reward for other in rest]) if rest else 0.0
             else:  # sft
-                value = float(one.total >= 1 and not call.fault)
+                value = float(one.reward >= 1 and not call.fault)
             own.append(value)
         found.append(own)
     return found
 
 
 def weights(step: list[Trajectory], name: str, known: Advantages) -> Advantages:
-    if name in ("flow-grpo", "per-node", "turn"):
+    if name == "flow-grpo":
         return [[1 / len(step) / len(one.calls) / len(call.reply) for call in one.calls] for one in step]
     pairs = [
         (call, value) for one, own in zip(step, known, strict=True) for call, value in zip(one.calls, own, strict=True)

@@ -139,13 +139,13 @@ def step(
             calls = conversations(rng, name)
             given_up = [calls.pop(0)] if len(calls) > 1 and rng.random() < 0.2 else []
             sampled([*given_up, *calls])
-            faults, earned = [rng.random() < 0.2 for _ in calls], [rng.choice([0.0, 0.0, 0.125]) for _ in calls]
+            faults = [rng.random() < 0.2 for _ in calls]
             trace = Trace(task=Task(id=question, question="q", gold="g"), status="answered")
-            one = Rollout(name, status, reward, calls, faults, earned, trace, given_up=given_up)
+            one = Rollout(name, status, reward, calls, faults, trace, given_up=given_up)
             made.append((question, number, one))
-            parts = [(name, status, reward, calls, faults, earned)]
+            parts = [(name, status, reward, calls, faults)]
             if given_up:
-                parts.append((f"{name} given up", RolloutStatus.POLICY_FAILED, 0.0, given_up, [True], [0.0]))
+                parts.append((f"{name} given up", RolloutStatus.POLICY_FAILED, 0.0, given_up, [True]))
             for title, ended, *of in parts:
                 cut_off = config.flow.mask_cut_off and any(call.finish_reason == "length" for call in of[1])
                 if ended not in LEFT_OUT and not cut_off:
@@ -153,16 +153,14 @@ def step(
     return made, known
 
 
-def plain(
-    name: str, question: str, reward: float, calls: list[recorded.Call], faults: list[bool], earned: list[float]
-) -> Trajectory:
+def plain(name: str, question: str, reward: float, calls: list[recorded.Call], faults: list[bool]) -> Trajectory:
     return Trajectory(
         name,
         question,
         reward,
         [
-            Call(list(call.prompt_ids), list(call.response_ids), call.node, list(call.logprobs), own, fault)
-            for call, fault, own in zip(calls, faults, earned, strict=True)
+            Call(list(call.prompt_ids), list(call.response_ids), list(call.logprobs), fault)
+            for call, fault in zip(calls, faults, strict=True)
         ],
     )
 
@@ -196,7 +194,7 @@ def test_a_step_is_that_of_the_equations(seed: int, queue: Queue, tmp_path: Path
     def sampled(calls: list[recorded.Call]) -> None:
         """Write the log-probabilities of the weights of one or another version; a teacher's replies have none."""
         for call in calls:
-            one = plain("", "", 0.0, [call], [False], [0.0])
+            one = plain("", "", 0.0, [call], [False])
             with torch.no_grad():
                 [found], _ = reference.log_probs(versions[call.weights_version], [one], given.temperature)
             call.logprobs.extend(found.tolist() if given.algorithm != "sft" else [math.nan] * len(found))
