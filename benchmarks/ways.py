@@ -30,7 +30,6 @@ WAYS = {
     "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
     "ppo-4": ("flow.updates=4",),
     "sft": ("algorithm=sft",),
-    "opd": ("algorithm=opd",),
     "stale": ("max_staleness=1",),
     "verifier": ("options.nodes=[planner,verifier]",),
 }

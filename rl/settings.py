@@ -139,7 +139,7 @@ class TrainingSettings(RunSettings):
             raise SettingsError(
                 f"train_tasks={settings.train_tasks} is less than questions={settings.questions}", code="too_few_tasks"
             )
-        if settings.rollouts == 1 and settings.flow.algorithm.compares:
+        if settings.rollouts == 1 and not settings.flow.algorithm.supervised:
             raise SettingsError(
                 f"rollouts=1, and {settings.flow.algorithm.name} compares the rollouts of a task; give at least 2",
                 code="bad_value",

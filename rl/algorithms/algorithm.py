@@ -2,10 +2,9 @@
 
     J = sum over calls of  weight * sum over tokens of  min(rho A, clip(rho, 1 - low, 1 + high) A)  -  beta KL
 
-All tokens of a call have its advantage A and its weight; OPD alone adds a signal of each token. The weights of all
-tokens of a step sum to 1, so that the loss does not depend on how a step is split into rows, micro-batches and ranks
-(`agentflow.rl.trainer.loss`). Only rollouts that are trained on are passed in: masked rollouts do not affect any mean
-or deviation.
+All tokens of a call have its advantage A and its weight. The weights of all tokens of a step sum to 1, so that the loss
+does not depend on how a step is split into rows, micro-batches and ranks (`agentflow.rl.trainer.loss`). Only rollouts
+that are trained on are passed in: masked rollouts do not affect any mean or deviation.
 """
 
 from abc import ABC, abstractmethod
@@ -46,15 +45,11 @@ class Algorithm(BaseModel, ABC):
     formula: ClassVar[str]
     """Formula of the advantage, shown in the viewer and in docs/concepts.md."""
     supervised: ClassVar[bool] = False
-    """True if the loss is the mean of -A log pi, without a ratio, a clip or a KL term."""
+    """True if the loss is the mean of -A log pi, without a ratio, a clip or a KL term, and the rollouts of a question
+    are not compared."""
 
     penalty: float = Field(default=0.0, ge=0)
     """Subtracted from the advantage of a call that led to a format or tool error."""
-
-    @property
-    def compares(self) -> bool:
-        """Return whether rewards of a question's rollouts are compared, so that each question needs several."""
-        return not self.supervised
 
     @abstractmethod
     def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:

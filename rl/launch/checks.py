@@ -25,11 +25,10 @@ from agentflow.graph.models.connections import ROLLOUT_HOST
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.setup import TracingError, tracing
-from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Made, Trainable
 from agentflow.rl.launch import engine_config as engine
-from agentflow.rl.launch.local_policy import LocalPolicy, folder_of
+from agentflow.rl.launch.local_policy import LocalPolicy
 from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
 from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.policy.chat_format import ChatFormat
@@ -86,8 +85,6 @@ def check(config: DictConfig) -> Checked:
     except AppError as error:
         raise SettingsError(str(error)) from error
     start = SHIPPED.get(settings.start) or Path(settings.start).expanduser()
-    micro_tokenizer = _micro_tokenizer(config, start)
-    add_teacher(config, settings, micro_tokenizer or start)
     if settings.teacher:
         try:
             load_model(settings.teacher)
@@ -99,7 +96,7 @@ def check(config: DictConfig) -> Checked:
                 pass
         except TracingError as error:
             raise SettingsError(f"tracing={settings.tracing}: {error}") from error
-    return Checked(settings, app, graph, start, micro_tokenizer)
+    return Checked(settings, app, graph, start, _micro_tokenizer(config, start))
 
 
 def may_start(
@@ -285,43 +282,6 @@ def check_attention(config: DictConfig) -> None:
             "actor_rollout_ref.model.override_config.attn_implementation=sdpa and compute one row at a time",
             code="no_flash_attn",
         )
-
-
-def add_teacher(config: DictConfig, settings: TrainingSettings, student: Path) -> None:
-    """Set `actor_rollout_ref.teacher`, the folder that the reference model is loaded from, where the algorithm is OPD.
-
-    `student` is the folder of the policy's tokenizer. Raises SettingsError if the teacher has no weights there, or
-    another tokenizer, or if the trainer would load no reference model of its own.
-    """
-    algorithm = settings.flow.algorithm
-    if not isinstance(algorithm, OPD):
-        return
-    model = config.actor_rollout_ref.model
-    if model.get("lora_rank") or model.get("lora_adapter_path"):
-        raise SettingsError(
-            "an adapter's reference is its base model, in the place of algorithm=opd's teacher; set lora_rank=0 of "
-            "actor_rollout_ref.model",
-            code="no_reference",
-        )
-    folder = folder_of(algorithm.teacher, "trained")
-    if not (folder / "config.json").is_file():
-        raise SettingsError(
-            f"flow.algorithm.teacher={algorithm.teacher}: there is no model in {folder}; name a Hugging Face folder, "
-            "or an embedded model",
-            code="no_teacher",
-        )
-    try:
-        same = load_tokenizer(folder).get_vocab() == load_tokenizer(student).get_vocab()
-    except TemplateError as error:
-        raise SettingsError(f"algorithm=opd compares tokenizers: {error}", code=error.code) from error
-    if not same:
-        raise SettingsError(
-            f"flow.algorithm.teacher={algorithm.teacher} has another tokenizer than the policy; algorithm=sft can "
-            "learn from it",
-            code="other_tokenizer",
-        )
-    with open_dict(config):
-        config.actor_rollout_ref.teacher = str(folder)
 
 
 def _same_run(out: Path, settings: TrainingSettings) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.algorithms.sft import SFT
 
 
@@ -38,9 +37,6 @@ def complete(config: DictConfig) -> None:
         with open_dict(config):  # its loss reads neither
             config.actor_rollout_ref.actor.use_kl_loss = False
             config.algorithm.rollout_correction = {"bypass_mode": True}
-    if config.flow.algorithm.name == OPD.model_fields["name"].default:
-        with open_dict(config):  # verl loads a reference model, which the teacher becomes, for this loss alone
-            config.actor_rollout_ref.actor.use_kl_loss = True
 
 
 def _row_by_row(group: DictConfig, dynamic: str, size: str) -> None:

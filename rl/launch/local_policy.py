@@ -20,7 +20,7 @@ class LocalPolicy:
 
     def __init__(self, name: str, settings: TrainingSettings) -> None:
         """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError."""
-        folder = folder_of(name, "seed")
+        folder = folder_of(name)
         tokenizer = tokenizer_of(folder)
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging
@@ -85,12 +85,12 @@ def tokenizer_of(folder: Path) -> Tokenizer:
 
 def start_folder(start: str) -> Path:
     """Return the folder of the model that a training starts from; for one that is not on this machine, no folder."""
-    return SHIPPED.get(start) or (folder_of(start, "seed") if start.startswith("embedded") else folder_on_disk(start))
+    return SHIPPED.get(start) or (folder_of(start) if start.startswith("embedded") else folder_on_disk(start))
 
 
-def folder_of(spec: str, default: str) -> Path:
-    """Return the folder of a model: FOLDER, `embedded:FOLDER`, `embedded:NAME`, or `embedded`, the `default`."""
+def folder_of(spec: str) -> Path:
+    """Return the folder of a model: FOLDER, `embedded:FOLDER`, `embedded:NAME`, or `embedded`, the seed."""
     provider, _, name = spec.partition(":")
     if provider != "embedded":
         return Path(spec).expanduser().absolute()
-    return SHIPPED.get(name or default) or Path(name).expanduser().absolute()
+    return SHIPPED.get(name) or Path(name).expanduser().absolute()

@@ -46,8 +46,7 @@ class Sampled(BaseModel):
     mask: list[Literal[0, 1]]
     """1 for tokens that are trained on; all 0 if the rollout is excluded from training."""
     advantage: float | None
-    """Advantage of each token, or their mean where they differ (`agentflow.rl.algorithms.opd`); None if the rollout is
-    excluded from training."""
+    """Advantage of each token; None if the rollout is excluded from training."""
     weight: float | None
     """Weight of each token in the objective; those of all tokens of a step sum to 1. None if excluded."""
     rollout: Logprobs

@@ -28,7 +28,6 @@ from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_
 from verl.workers.utils.padding import response_to_nested
 
 from agentflow.rl.algorithms import algorithm_of
-from agentflow.rl.algorithms.opd import OPD
 from agentflow.rl.rollout.batch import (
     CallSpan,
     advantages_of,
@@ -45,7 +44,6 @@ from agentflow.rl.run.training_log import Line, TrainingLog
 from agentflow.rl.trainer.loss import flow_grpo_loss, supervised_loss
 from agentflow.rl.trainer.prefetch import PrefetchingTrainer
 from agentflow.rl.trainer.step_metrics import only_reward, rollout_metrics, staleness, why_nothing
-from agentflow.rl.trainer.teacher import TeacherWorker
 from agentflow.rl.trainer.token_recorder import TokenInspector
 from agentflow.rl.trainer.watch import SyncFailed, cause, exit_with_engine, within
 
@@ -69,10 +67,7 @@ class FlowTrainer(PrefetchingTrainer):
         self.restarted: list[str] = []
         """Workers that were restarted since the last line of metrics.jsonl."""
         self._algorithm = algorithm_of(OmegaConf.to_container(config.flow.algorithm))  # type: ignore[arg-type]
-        self._opd = self._algorithm if isinstance(self._algorithm, OPD) else None
         self._credit: dict[str, list[CallSpan]] = {}
-        self._rows: dict[str, Any] = {}
-        """Facts of all rows of the step."""
         self._parts: list[list[str]] = []
         """Rows of each optimiser update of the step, without padding."""
         self._digest = ""
@@ -118,12 +113,6 @@ class FlowTrainer(PrefetchingTrainer):
             ) from error
         except ray.exceptions.RayError as error:
             raise SyncFailed(f"the weight sync after step {self.global_steps} failed: {cause(error)}") from error
-
-    def _init_resource_pool_mgr(self) -> None:
-        super()._init_resource_pool_mgr()
-        if self._opd:
-            worker = ray.remote(TeacherWorker)
-            self.role_worker_mapping: dict[Any, Any] = dict.fromkeys(self.role_worker_mapping, worker)
 
     def begin_rollouts(self, step: int) -> None:
         """Prepare the run folder for a step's rollouts, and begin them."""
@@ -178,13 +167,12 @@ class FlowTrainer(PrefetchingTrainer):
         metrics.update(signal_of(rows, rewards))
         if self.config.max_staleness:
             metrics.update(staleness(rows, self.global_steps))
-        self._rows = rows
         self._credit = assign_credit(rows, rewards, self._algorithm)
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(why_nothing(rows))
         reward = only_reward(rows, rewards, self._credit)
-        if self.global_steps == 1 and self.config.rehearsal and reward is not None and not self._opd:
+        if self.global_steps == 1 and self.config.rehearsal and reward is not None:
             raise NothingToTrain(
                 f"every rollout of the first step has the reward {reward:g}, from which nothing can be learnt; try "
                 "easier or harder tasks, or a stronger model (rehearsal=false goes on)"
@@ -209,7 +197,6 @@ class FlowTrainer(PrefetchingTrainer):
             return [key for key in keys if key in self._credit]
         actor = self.config.actor_rollout_ref.actor
         regularised = bool((actor.use_kl_loss and actor.kl_loss_coef) or actor.entropy_coeff)
-        regularised |= self._opd is not None  # the teacher has something to say about every row
         kept = [key for key in keys if matters(self._credit.get(key, ()), regularised=regularised)]
         return kept or [next(iter(self._credit))]
 
@@ -225,7 +212,6 @@ class FlowTrainer(PrefetchingTrainer):
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Write `advantages` and `token_weights` of every row, and importance weights if they are configured."""
         names = ["response_mask", "rollout_log_probs", "old_log_probs"]
-        names += ["ref_log_prob"] if self._opd else []
         found = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
         lengths = found["response_mask"]
         data = DataProto(batch=found.to_padded_tensor())
@@ -237,8 +223,6 @@ class FlowTrainer(PrefetchingTrainer):
             for start, length, advantage, weight in self._credit.get(key, ()):
                 each[position, start : start + length] = advantage
                 weights[position, start : start + length] = weight * updates
-        if self._opd:
-            each = self._distilled(self._opd, batch.keys, each, data)
         columns = {"advantages": each, "returns": each.clone(), "token_weights": weights}
         correction = self.config.algorithm.get("rollout_correction")
         if correction is not None and not correction.get("bypass_mode", False):
@@ -252,23 +236,6 @@ class FlowTrainer(PrefetchingTrainer):
         nested = {name: response_to_nested(column, lengths) for name, column in columns.items()}
         fields = TensorDict(nested, batch_size=len(batch))
         return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
-
-    def _distilled(
-        self, algorithm: OPD, keys: Sequence[str], advantages: torch.Tensor, data: DataProto
-    ) -> torch.Tensor:
-        """Add the teacher's signal to the advantages of tokens [rows, response], and record the mean of each call."""
-        names = ("old_log_probs", "ref_log_prob", "response_mask")
-        student, teacher, mask = (data.batch[name].numpy() for name in names)
-        found = torch.from_numpy(algorithm.token_advantages(advantages.numpy(), student, teacher, mask.astype(bool)))
-        for position, key in enumerate(keys):
-            if key in self._credit:  # padding has none
-                self._credit[key] = [
-                    span._replace(advantage=float(found[position, span.start : span.start + span.length].mean()))
-                    for span in self._credit[key]
-                ]
-        self.log.credit(self.global_steps, advantages_of(self._rows, self._credit))
-        self.inspector.credit(self._credit)
-        return found
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Update the actor as verl does, but by `flow.updates` optimiser updates."""

@@ -206,9 +206,8 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
         """Ask for the logits from which a token with `loss_mask` is drawn, and no others."""
         inputs, outputs = super().prepare_model_inputs(micro_batch)
         packed = tu.get_non_tensor_data(data=micro_batch, key="use_remove_padding", default=True)
-        whole = tu.get_non_tensor_data(data=micro_batch, key="distillation_use_topk", default=False)
         plain = inputs.keys() == {"input_ids", "attention_mask", "position_ids"}
-        if self.shared and plain and packed and not whole and not outputs["pad_size"]:
+        if self.shared and plain and packed and not outputs["pad_size"]:
             keep = logit_positions(micro_batch["input_ids"], micro_batch["loss_mask"])
             if keep.any():
                 inputs["keep"] = outputs["keep"] = keep

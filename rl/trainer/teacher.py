@@ -1,22 +1,17 @@
-"""Teachers: a chat model whose rollouts are imitated, and a reference model to distil (`agentflow.rl.algorithms.opd`).
+"""Teacher: a chat model whose rollouts are imitated.
 
-The chat model takes the place of the policy in rollouts of supervised fine-tuning. Its replies enter them as text
-and are tokenised as the policy's own chat template writes them. Their log-probabilities are unknown: NaN, which no
-supervised loss reads.
+It takes the place of the policy in rollouts of supervised fine-tuning. Its replies enter them as text and are tokenised
+as the policy's own chat template writes them. Their log-probabilities are unknown: NaN, which no supervised loss reads.
 """
 
 import asyncio
 import math
 from collections.abc import Callable
 from contextvars import Context
-from dataclasses import replace
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, convert_to_messages
-from omegaconf import OmegaConf
-from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from agentflow.graph.models.loading import reply_of
 from agentflow.graph.models.reply import without_marks
@@ -64,13 +59,3 @@ class Teacher:
         # In a context of its own: the policy stands in for every model that is called in a node that learns.
         reply = await asyncio.create_task(asked, context=Context())
         return AIMessage(without_marks(str(reply.text)), tool_calls=reply.tool_calls)
-
-
-class TeacherWorker(ActorRolloutRefWorker):  # type: ignore[misc]
-    """verl's worker whose reference model has the weights in the folder `actor_rollout_ref.teacher`."""
-
-    def ref_worker_cls(self, config: Any) -> TrainingWorker:
-        """Build the worker of the reference model; verl calls this attribute with the policy's configuration."""
-        model = omega_conf_to_dataclass(OmegaConf.merge(self.config.model, {"path": self.config.teacher}))
-        model.mtp = config.model_config.mtp
-        return TrainingWorker(config=replace(config, model_config=model))

@@ -56,12 +56,6 @@ class TokenInspector:
         for key, column in zip(keys, columns, strict=True):
             self.rows[key] = token_row(rows[key], rewards[key], credit.get(key), *column)
 
-    def credit(self, credit: Mapping[str, Sequence[CallSpan]]) -> None:
-        """Replace the advantages of the chosen rows' calls by those of `credit`."""
-        for key, row in self.rows.items():
-            for call, span in zip(row.calls, credit.get(key, ()), strict=False):
-                call.advantage = kept([span.advantage])[0]
-
     def before_update(self, keys: Sequence[str], old_log_probs: torch.Tensor, mask: torch.Tensor) -> None:
         """Record the trainer's log-probabilities and the mask of the chosen rows that are trained on.
 

@@ -9,12 +9,11 @@ import pytest
 
 from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.grpo import GRPO
-from agentflow.rl.micro.chat_model import TRAINED
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.alarm import MAX_EXACT_DRIFT
 from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
-from agentflow.rl.run.export import Checked, Recorded, _log_probs, check, export
+from agentflow.rl.run.export import Checked, check, export
 from tests.integration.training import lines, replayed, rollouts, train, trains
 
 pytest.importorskip("verl")
@@ -201,46 +200,6 @@ def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
         found = [call.advantage for call in record.calls]
         assert found == pytest.approx([one.advantage for one in credit], abs=1e-9)
     assert any(call.advantage for record in trained for call in record.calls)
-
-
-# On-policy distillation: the shipped planner teaches the seed
-
-
-@pytest.fixture(scope="module")
-def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "distilled"
-    train(out, "algorithm=opd", "steps=2", "questions=4", "rollouts=2", "test_tasks=4", "lr=1e-3")
-    return out
-
-
-def test_the_recorded_advantages_are_those_of_the_teachers_weights(distilled: Path) -> None:
-    """The teacher's log-probabilities are computed again here, by transformers and row by row."""
-    found = unpacked((distilled / "tokens/000001.jsonl.gz").read_bytes())
-    assert found is not None
-    for row in found.rows:
-        for call in row.calls:
-            recorded = Recorded(row.ids)
-            recorded.add(call.start, call.rollout)
-            [teacher] = _log_probs(TRAINED, [recorded], 1.0)
-            student = [value for value in call.rollout if value is not None]
-            expected = sum(ours - own for ours, own in zip(teacher, student, strict=True)) / len(student)
-            assert call.advantage == pytest.approx(expected, abs=1e-4)
-
-
-def test_every_call_of_every_rollout_has_a_signal_and_the_student_moves_to_the_teacher(distilled: Path) -> None:
-    steps = lines(distilled, "train")
-    assert [line["step"] for line in steps] == [1, 2]
-    assert all(line["kl"] > 0.001 and line["gradient"] > 0 for line in steps)
-    assert all(call.advantage for record in rollouts(distilled, 1, "train") for call in record.calls)
-    found = unpacked((distilled / "tokens/000001.jsonl.gz").read_bytes())
-    assert found is not None
-    gains = [
-        (call.advantage or 0) * (sum(filter(None, call.updated or ())) - sum(filter(None, call.trainer or ())))
-        for row in found.rows
-        for call in row.calls
-    ]
-    assert sum(gains) > 0, "calls that the teacher finds likelier than the student became likelier"
-    assert replayed(distilled, 2)
 
 
 # The registered curve

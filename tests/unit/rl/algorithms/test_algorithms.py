@@ -3,17 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
 
 from agentflow.rl.algorithms import NAMES, algorithm_of
 from agentflow.rl.algorithms.algorithm import Credit, RolloutFacts
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
-from agentflow.rl.algorithms.opd import OPD, Floats
 from agentflow.rl.algorithms.sft import SFT
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
@@ -21,7 +17,7 @@ REWARDS = [1.0, 0.0, 1.0, 0.0]
 CALLS = [2, 1, 3, 2]
 FOUR = [rollout(reward, lengths=[1] * calls) for reward, calls in zip(REWARDS, CALLS, strict=True)]
 
-COMPARING = tuple(name for name in NAMES if name not in ("sft", "opd"))
+COMPARING = tuple(name for name in NAMES if name != "sft")
 """Algorithms whose advantages compare rollouts."""
 
 
@@ -41,7 +37,7 @@ def test_other_settings_are_refused(wrong: dict[str, Any]) -> None:
         algorithm_of(wrong)
 
 
-@pytest.mark.parametrize("name", [*COMPARING, "opd"])
+@pytest.mark.parametrize("name", COMPARING)
 @given(ROLLOUTS)
 def test_every_call_has_credit_and_all_weights_sum_to_one(name: str, rollouts: list[RolloutFacts]) -> None:
     credit = algorithm_of({"name": name}).credit(rollouts)
@@ -133,24 +129,3 @@ def test_accepted_rollouts_are_imitated_but_for_their_faults() -> None:
     assert SFT(penalty=0.3).credit(rollouts) == [[chosen, left_out, chosen], [left_out], [left_out]]
     assert SFT().credit(rollouts[1:]) == [[left_out], [left_out]]
     assert [calls[0].advantage for calls in SFT(accept=0.5).credit(rollouts)] == [1.0, 0.0, 1.0]
-
-
-@given(arrays(np.float32, (3, 10), elements=st.floats(-30, 0, width=32)), arrays(np.bool_, 10))
-def test_a_token_is_taught_by_what_the_teacher_finds_likelier(values: Floats, mask: np.ndarray) -> None:
-    """Outside the mask it has no advantage, whatever is there."""
-    reward, student, teacher = values
-    expected = np.where(mask, reward + (teacher - student), 0)
-    student[~mask] = np.nan
-    found = OPD().token_advantages(reward, student, teacher, mask)
-    assert (found.tolist(), found.dtype) == (expected.tolist(), np.float32)
-
-
-def test_rewards_have_a_part_in_distillation_by_their_weight() -> None:
-    assert (OPD().compares, OPD(reward_weight=1).compares) == (False, True)
-    group = [rollout(1.0, lengths=[1, 1]), rollout(0.0, faults=[True])]
-    flow = FlowGRPO(penalty=0.3).credit(group)
-    for weight in (0.0, 0.5):
-        own = OPD(reward_weight=weight, penalty=0.3).credit(group)
-        assert [[one.advantage for one in calls] for calls in own] == [
-            [pytest.approx(one.advantage * weight) for one in calls] for calls in flow
-        ]

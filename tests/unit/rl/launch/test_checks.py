@@ -1,6 +1,5 @@
 """What may not run is refused before anything starts."""
 
-import shutil
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -9,15 +8,12 @@ import pytest
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
-from omegaconf import DictConfig
-
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.launch import checks
 from agentflow.rl.launch import engine_config as engine
-from agentflow.rl.launch.checks import add_teacher
 from agentflow.rl.launch.local_policy import folder_of
 from agentflow.rl.launch.preview import Preview
-from agentflow.rl.micro.chat_model import SEED, TRAINED
+from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
@@ -115,56 +111,9 @@ def test_flash_attention_is_refused_where_flash_attn_is_missing(monkeypatch: pyt
     checks.check_attention(flash)
 
 
-# ---------------------------------------------------------------- the teacher of on-policy distillation
-
-
-def opd(*settings: str) -> tuple[DictConfig, TrainingSettings]:
-    config = compose_settings("atlas-cpu", ["algorithm=opd", *settings])
-    return config, TrainingSettings.of(config)
-
-
-def test_a_teacher_is_an_embedded_model_or_a_folder(tmp_path: Path) -> None:
-    assert folder_of("embedded", "trained") == folder_of("embedded:trained", "trained") == TRAINED
-    assert folder_of("embedded:seed", "trained") == SEED
-    assert folder_of(f"embedded:{tmp_path}", "trained") == folder_of(str(tmp_path), "trained") == tmp_path
-
-
-def test_the_reference_model_is_the_teacher_and_is_loaded() -> None:
-    config, settings = opd("rollouts=1", "actor_rollout_ref.actor.use_kl_loss=false")
-    engine.complete(config)
-    add_teacher(config, settings, SEED)
-    assert config.actor_rollout_ref.teacher == str(TRAINED)
-    assert config.actor_rollout_ref.actor.use_kl_loss
-
-
-def test_one_rollout_is_enough_without_a_reward_only() -> None:
-    opd("rollouts=1")
-    with fails(SettingsError, "bad_value", "opd"):
-        opd("rollouts=1", "flow.algorithm.reward_weight=0.5")
-
-
-def test_another_tokenizer_is_refused(tmp_path: Path) -> None:
-    teacher = shutil.copytree(TRAINED, tmp_path / "teacher")
-    for file in (teacher / "tokenizer.json", teacher / "tokenizer_config.json"):
-        file.write_text(file.read_text().replace("<|im_end|>", "<|the_end|>"))
-    config, settings = opd(f"flow.algorithm.teacher={teacher}")
-    with fails(SettingsError, "other_tokenizer", str(teacher)):
-        add_teacher(config, settings, SEED)
-
-
-@pytest.mark.parametrize(
-    ("changed", "policy", "code"),
-    [
-        ("flow.algorithm.teacher=embedded:nobody", SEED, "no_teacher"),
-        ("flow.algorithm.teacher=openai:gpt-4o-mini", SEED, "no_teacher"),
-        ("actor_rollout_ref.model.lora_rank=4", SEED, "no_reference"),
-        ("seed=1", SEED / "nowhere", "no_folder"),
-    ],
-)
-def test_what_cannot_teach_or_be_taught_is_refused(changed: str, policy: Path, code: str) -> None:
-    config, settings = opd(changed)
-    with fails(SettingsError, code):
-        add_teacher(config, settings, policy)
+def test_the_folder_of_a_model_is_named_or_that_of_an_embedded_one(tmp_path: Path) -> None:
+    assert folder_of("embedded") == folder_of("embedded:seed") == SEED
+    assert folder_of(f"embedded:{tmp_path}") == folder_of(str(tmp_path)) == tmp_path
 
 
 @pytest.mark.parametrize(("reply", "status"), [("2", "ok"), (None, "too_long")])

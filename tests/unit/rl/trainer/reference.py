@@ -35,8 +35,6 @@ class Trajectory:
 class Settings:
     algorithm: str
     penalty: float
-    share: float
-    """The rewards' part in the advantage."""
     temperature: float
     beta: float
     entropy: float
@@ -67,7 +65,7 @@ def advantages(step: list[Trajectory], name: str) -> Advantages:
         rest = [other for other in group if other is not one]
         own = []
         for call in one.calls:
-            if name in ("flow-grpo", "opd"):
+            if name == "flow-grpo":
                 value = normal(one.reward, [other.reward for other in group])
             elif name == "grpo":
                 value = normal(one.reward, [other.reward for other in group for _ in other.calls])
@@ -133,22 +131,19 @@ def train(
     """Train `model`; `descend` takes its gradients after each update. Return the loss of each update."""
     with torch.no_grad():
         old, _ = log_probs(model, step, given.temperature)
-        fixed = frozen(step) if given.beta or given.algorithm == "opd" else old
+        fixed = frozen(step) if given.beta else old
     known = advantages(step, given.algorithm)
     weight = weights(step, given.algorithm, known)
     places = iter(range(len(old)))
     terms: list[tuple[Trajectory, list[tuple[int, torch.Tensor, float]]]] = []
-    regularised = given.beta or given.entropy or given.algorithm == "opd"
+    regularised = given.beta or given.entropy
     for one, values, own in zip(step, known, weight, strict=True):
         calls = []
         for call, value, each in zip(one.calls, values, own, strict=True):
             place = next(places)
             if given.algorithm != "sft":
-                value = given.share * (value - given.penalty * call.fault)
+                value -= given.penalty * call.fault
             signal = torch.full((len(call.reply),), value, dtype=torch.float64)
-            if given.algorithm == "opd":
-                before = torch.tensor(call.sampled, dtype=torch.float64) if given.bypass else old[place]
-                signal = signal + fixed[place] - before
             calls.append((place, signal, each))
         if not given.skip_settled or regularised or any(signal.any() for _, signal, _ in calls):
             terms.append((one, calls))

@@ -1,4 +1,4 @@
-"""Weight syncs that fail, validations of runs that resume, and a teacher's signal."""
+"""Weight syncs that fail, and validations of runs that resume."""
 
 import threading
 from contextlib import nullcontext

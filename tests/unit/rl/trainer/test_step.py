@@ -65,7 +65,6 @@ def settings(rng: random.Random, seed: int) -> tuple[DictConfig, Settings, dict[
     given = Settings(
         algorithm=name,
         penalty=rng.choice([0, 0.3]),
-        share=rng.choice([0, 0.5]) if name == "opd" else 1,
         temperature=rng.choice([1.0, 0.7]),
         beta=0 if name == "sft" else beta,
         entropy=0 if name == "sft" else rng.choice([0, 0, 0.02]),
@@ -76,8 +75,7 @@ def settings(rng: random.Random, seed: int) -> tuple[DictConfig, Settings, dict[
         skip_settled=rng.random() < 0.7,
     )
     values = {
-        "flow.algorithm": {"name": name, "penalty": given.penalty}
-        | ({"reward_weight": given.share} if name == "opd" else {}),
+        "flow.algorithm": {"name": name, "penalty": given.penalty},
         "flow.updates": updates,
         "flow.pack_turns": rng.random() < 0.7,
         "flow.skip_settled_groups": given.skip_settled,
