@@ -17,11 +17,9 @@ def init(
         str, typer.Argument(metavar="[MODULE:AGENT]", help="The graph; by default, the one of langgraph.json.")
     ] = "",
 ) -> None:
-    """Look at a LangGraph graph, and write tasks and a reward to fill in, which are never overwritten."""
-    from langchain_core.runnables import Runnable
-
+    """Write tasks and a reward for a LangGraph graph, to fill in; what is there is never overwritten."""
     from agentflow.rl.apps.loading import load_app, served_graphs
-    from agentflow.rl.apps.scaffold import GraphFacts, facts, write
+    from agentflow.rl.apps.scaffold import write
     from agentflow.rl.apps.trainable import AppError
     from agentflow.rl.rollout.opening import opened
 
@@ -31,30 +29,18 @@ def init(
         fail(f"name the graph, as in my_agent:agent; {known}", MISUSED)
     name = name or next(iter(served))
 
-    async def made_once(made: Any) -> GraphFacts:
+    async def files(made: Any) -> dict[Path, bool]:
         async with opened(made) as graph:
-            return facts(graph)
+            return write(graph, Path.cwd())
 
     try:
-        made = load_app(name, tasks="tasks.jsonl").built()
-        found = facts(made) if isinstance(made, Runnable) else asyncio.run(made_once(made))
-        written = write(found, Path.cwd())
+        written = asyncio.run(files(load_app(name, tasks="tasks.jsonl").built()))
     except (AppError, OSError) as error:
         if getattr(error, "code", "") == "unknown_options":
             fail(f"{name} has its own tasks and reward; see what it would learn with: agentflow try {name}", MISUSED)
         fail(str(error), MISUSED)
-    takes = "messages" if found.inputs == {} else ", ".join(found.inputs or ()) or "what play() in reward.py gives it"
-    lines = {
-        "input": takes + (f" (and, where tasks have `inputs`, {', '.join(found.others)})" if found.others else ""),
-        "context": f"{', '.join(found.context)}, which tasks have in a column" if found.context else "",
-        "tools": ", ".join(found.tools),
-        "interrupts": f"{', '.join(found.interrupts)}; answer() in reward.py replies" if found.interrupts else "",
-        "memory": f"{', '.join(found.keeps)}: none, or an empty one, in each rollout" if found.keeps else "",
-    }
-    for head, line in lines.items():
-        if line:
-            typer.echo(f"{head}: {line}")
     for path, new in written.items():
         typer.echo(f"{path}: {'written; fill it in' if new else 'there already, left as it is'}")
-    typer.echo(f"then: agentflow try {name} {found.options} --rollouts 4 --model own")
-    typer.echo(f"next: agentflow train {name} {found.options} --preset qwen2.5-7b")
+    options = "--tasks tasks.jsonl --reward reward:score"
+    typer.echo(f"then: agentflow try {name} {options} --rollouts 4 --model own")
+    typer.echo(f"next: agentflow train {name} {options} --preset qwen2.5-7b")

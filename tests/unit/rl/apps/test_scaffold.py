@@ -1,4 +1,4 @@
-"""`agentflow init`: what can be seen of a graph, and files that are not overwritten."""
+"""`agentflow init`: files to fill in that fit a graph, and are not overwritten."""
 
 import json
 from dataclasses import dataclass
@@ -7,19 +7,17 @@ from typing import Any, TypedDict
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langgraph.checkpoint.memory import InMemorySaver
+from langchain_core.messages import AIMessage
 from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
-from langgraph.store.memory import InMemoryStore
 from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
 from agentflow.cli import app
 from agentflow.cli.group import MISUSED
 from agentflow.graph.run.task import Task
-from agentflow.rl.apps.scaffold import GraphFacts, facts, reward_text, rows
-from tests.agents import exported, interrupting
+from agentflow.rl.apps.scaffold import reward_text, rows
+from tests.agents import exported
 from tests.agents.model import model
 
 
@@ -55,77 +53,54 @@ def texted(question: str) -> str:
     return question
 
 
-def written(**compiled: Any) -> Any:
+def written() -> Any:
     builder = StateGraph(State, input_schema=Wanted)
     builder.add_node("write", lambda state: {"report": state["topic"]})
     builder.add_edge(START, "write")
-    return builder.compile(**compiled)
+    return builder.compile()
 
 
 def agent(**options: Any) -> Any:
     return create_agent(model, [book], **options)
 
 
-asks = HumanInTheLoopMiddleware(interrupt_on={"book": True})
-
-
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        (agent(), GraphFacts({}, result="messages", tools=("book",))),
-        (
-            agent(context_schema=Settings),
-            GraphFacts({}, result="messages", tools=("book",), context={"user": "...", "limit": 1}),
-        ),
-        (
-            agent(context_schema=Validated),
-            GraphFacts({}, result="messages", tools=("book",), context={"user": "..."}),
-        ),
-        (
-            agent(middleware=[asks]),
-            GraphFacts({}, result="messages", tools=("book",), interrupts=("HumanInTheLoopMiddleware.after_model",)),
-        ),
-        (
-            written(store=InMemoryStore(), checkpointer=InMemorySaver()),
-            GraphFacts({"topic": "...", "pages": 1}, result="report", keeps=("store", "checkpointer")),
-        ),
-        (
-            interrupting.two,
-            GraphFacts({"question": "...", "said": []}, result="question", interrupts=("ask", "ask_too")),
-        ),
-        (
-            interrupting.before,
-            GraphFacts({"question": "...", "said": []}, result="question", interrupts=("answer",)),
-        ),
-        (exported.piped, GraphFacts({})),
-        (exported.entered, GraphFacts({})),
-        (texted, GraphFacts(None)),
+        (agent(), {"question"}),
+        (agent(context_schema=Settings), {"question", "context.user", "context.limit"}),
+        (agent(context_schema=Validated), {"question", "context.user"}),
+        (written(), {"inputs.topic", "inputs.pages"}),
+        (exported.piped, {"question"}),
+        (exported.entered, {"question"}),
+        (texted, {"question"}),
     ],
-    ids=["agent", "context", "validated", "approval", "fields", "interrupts", "before", "piped", "entrypoint", "text"],
+    ids=["agent", "context", "validated", "fields", "piped", "entrypoint", "text"],
 )
-def test_what_is_seen_of_a_graph(graph: Any, expected: GraphFacts) -> None:
-    assert facts(graph) == expected
-
-
-def test_tasks_have_the_graphs_own_fields() -> None:
-    found = facts(written())
-    assert [row["inputs"] for row in rows(found)] == [{"topic": "...", "pages": 1}] * 3
-    assert [row["context"] for row in rows(facts(agent(context_schema=Settings)))] == [{"user": "...", "limit": 1}] * 3
+def test_tasks_have_the_fields_that_the_graph_takes(graph: Any, expected: set[str]) -> None:
+    found = [
+        {key if isinstance(value, str) else f"{key}.{name}" for key, value in row.items() for name in value}
+        for row in rows(graph)
+    ]
+    assert found == [expected | {"answer"}] * 3
 
 
 @pytest.mark.parametrize(
-    ("found", "state"),
+    ("graph", "right", "wrong"),
     [
-        (GraphFacts(None, interrupts=("ask",)), "It is 21."),
-        (GraphFacts({}, result="report"), {"report": "It is 21."}),
+        (texted, "It is 21.", "No."),
+        (written(), {"topic": "21", "report": "It is 21."}, {"topic": "21", "report": "No."}),
+        (agent(), {"messages": [AIMessage("21")]}, {"messages": [AIMessage("No.")]}),
     ],
+    ids=["text", "fields", "messages"],
 )
-async def test_the_reward_that_is_written_works(found: GraphFacts, state: Any) -> None:
+def test_the_reward_that_is_written_works(graph: Any, right: Any, wrong: Any) -> None:
     module: dict[str, Any] = {}
-    exec(reward_text(found), module)
+    exec(reward_text(graph), module)
     task = Task(id="1", question="?", gold="21")
-    assert (module["score"](task, state), module["score"](task, {} if found.result else "No.")) == (1.0, 0.0)
-    assert ("answer" in module, "play" in module) == (bool(found.interrupts), found.inputs is None)
+    assert (module["score"](task, right), module["score"](task, wrong)) == (1.0, 0.0)
+    asked = {"action_requests": [{"name": "book", "args": {}}]}
+    assert module["answer"](task, asked) == {"decisions": [{"type": "approve"}]}
 
 
 AGENT = (
