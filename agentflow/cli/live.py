@@ -35,11 +35,7 @@ class LearningOptions(OptionGroup):
     held_out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Tasks that a new version must not lose on; needed by --learn.")
     ] = None
-    share: Annotated[
-        float, typer.Option(min=0.01, max=0.5, help="Share of the requests that a version on trial answers.")
-    ] = 0.2
     batch: Annotated[int, typer.Option(min=1, help="Confirmed questions from which a version is trained.")] = 24
-    trial: Annotated[int, typer.Option(min=8, help="Scored answers by which a version on trial is judged.")] = 20
     training: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Setting of the trainings; again for more."),
@@ -80,19 +76,17 @@ def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, k
         context=context,
         start=SHIPPED.get(model, Path(model).expanduser().absolute()) if model else TRAINED,
         batch=learning.batch,
-        trial=learning.trial,
         training=learning.training or [],
     )
     listening = listen(host, port, needs_key)
     with ExitStack() as stack, listening:
         try:
-            versions = Versions(folder, learning.share, _print)
+            versions = Versions(folder, _print)
             stack.callback(versions.close)
             traffic = Traffic(folder, used_ids(folder))
             stack.callback(traffic.close)
             learner = Learner(settings, traffic, versions)
-            for number in {versions.current, versions.trial.version if versions.trial else versions.current}:
-                learner.load(number)
+            learner.load(versions.current)
         except JournalError as error:
             fail(f"--learn {folder}: {error}", MISUSED)
         except ModelError as error:
@@ -109,9 +103,9 @@ def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, k
 
 
 def _print(decision: "VersionDecision") -> None:
-    outcome = decision.outcome.replace("_", " ")
+    made = f"version {decision.version}: {decision.outcome}"
     with suppress(OSError):  # whoever read the output may be gone; the decision is in its file
-        typer.echo(f"{decision.time.astimezone():%H:%M:%S}  version {decision.version}: {outcome} ({decision.reason})")
+        typer.echo(f"{decision.time.astimezone():%H:%M:%S}  {made} ({decision.reason})")
 
 
 def _check_held_out(path: Path) -> None:

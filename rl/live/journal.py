@@ -10,7 +10,6 @@ The files are the state: a server that starts again reads them and goes on.
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Generic, Literal, TypeVar
 
@@ -62,9 +61,9 @@ class VersionDecision(_Line):
     """A decision on a version of the planner."""
 
     version: int
-    outcome: Literal["trial", "promoted", "rolled_back", "rejected", "failed"]
-    """`trial`: it answers a share of the requests. `rejected`: it lost on the held-out tasks, and answered none.
-    `rolled_back`: it lost in its trial. `failed`: it was not made, or cannot be loaded."""
+    outcome: Literal["promoted", "rejected", "failed", "trial", "rolled_back"]
+    """`promoted`: it answers from now on. `rejected`: it lost on the held-out tasks, and answers none. `failed`: it was
+    not made, or cannot be loaded. The last two are of 0.2.0, which tried versions on a share of the requests first."""
     reason: str
     tasks: int = 0
     """Number of tasks that it was trained on."""
@@ -152,15 +151,6 @@ class Traffic:
         """Mark answers as trained on."""
         for id in ids:
             self._unused.pop(id, None)
-
-    def rewards(self, version: int, since: datetime) -> list[float]:
-        """Return the scores of a version's answers from a time on; a run that failed has 0, scored or not."""
-        recent = takewhile(lambda one: one.time >= since, reversed(self.answers.values()))
-        return [
-            0.0 if one.status == "failed" else self._scores[one.id].score
-            for one in recent
-            if one.version == version and (one.status == "failed" or one.id in self._scores)
-        ]
 
     def close(self) -> None:
         """Close the files."""

@@ -1,4 +1,4 @@
-"""The learner of `serve --learn`: of scored answers it makes tasks, and of tasks a version of the planner, for a trial.
+"""The learner of `serve --learn`: of scored answers it makes tasks, and of tasks a version of the planner.
 
     batches/N/chat.jsonl     the scored answers of the batch, as `agentflow data from-traces` reads them
     batches/N/tasks/         its tasks: questions whose answer a score has confirmed, or a person has given
@@ -22,14 +22,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import mean
 
 from agentflow.evals import results_store
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.live.journal import Feedback, ServedAnswer, Traffic, VersionDecision
-from agentflow.rl.live.versions import Versions, loses, verdict
+from agentflow.rl.live.versions import Versions, loses
 from agentflow.rl.run.checkpoints import BEST, FOLDER
 from agentflow.rl.settings import setting
 from agentflow.rl.traces.convert import TASKS, convert
@@ -63,8 +62,6 @@ class LearningSettings:
     """Weights of version 0."""
     batch: int = 24
     """Tasks of a batch."""
-    trial: int = 20
-    """Rewards by which a version on trial is judged."""
     training: Sequence[str] = field(default_factory=tuple)
     """Further settings of the training, `key=value`."""
 
@@ -89,15 +86,12 @@ class Learner:
         while True:
             number = self._versions.next
             try:
-                if self._versions.trial is None:
-                    await self._make(number)
-                if self._versions.trial:
-                    await self._try(self._versions.trial)
+                await self._make(number)
             except StageFailed as error:
                 self._versions.decide(VersionDecision(version=number, outcome="failed", reason=str(error)))
 
     async def _make(self, number: int) -> None:
-        """Train a version, and let it go on trial unless it loses on the held-out tasks."""
+        """Train a version, which answers from then on unless it loses on the held-out tasks."""
         tasks = await self._batch(number)
         self._now(f"training version {number}")
         await self._train(number, tasks)
@@ -113,7 +107,7 @@ class Learner:
             await asyncio.to_thread(self.load, number)
         except ModelError as error:
             raise StageFailed(str(error)) from error
-        self._versions.decide(VersionDecision(**known, outcome="trial", reason=evidence))
+        self._versions.decide(VersionDecision(**known, outcome="promoted", reason=evidence))
 
     async def _batch(self, number: int) -> int:
         """Wait for enough tasks, and return their number."""
@@ -183,19 +177,6 @@ class Learner:
             records = results_store.read(folder)[1]
             whole.write_text(json.dumps({record.task.id: record.correct for record in records}), encoding="ascii")
         return dict(json.loads(whole.read_bytes()))
-
-    async def _try(self, trial: VersionDecision) -> None:
-        """Wait for the rewards of a trial, and decide on it."""
-        while True:
-            new = self._traffic.rewards(trial.version, trial.time)
-            old = self._traffic.rewards(self._versions.current, trial.time)
-            self._now(f"version {trial.version} on trial: {len(new)} of {self._settings.trial} rewards")
-            if outcome := verdict(new, old, self._settings.trial):
-                reason = f"mean reward {mean(new):.3f} of {len(new)} answers, beside it {mean(old):.3f} of {len(old)}"
-                known = trial.model_dump(include={"version", "tasks", "held_out"})
-                self._versions.decide(VersionDecision(**known, outcome=outcome, reason=reason))
-                return
-            await asyncio.sleep(LOOK_SECONDS)
 
     def batch_folder(self, number: int) -> Path:
         """Return the folder of a batch."""

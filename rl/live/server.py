@@ -109,12 +109,11 @@ class LiveAgent:
     async def learning(self, request: Request) -> Response:
         """Tell the versions and decisions, and what the learner does."""
         check_key(request, self._key)
-        trial, task = self._versions.trial, self._learning
+        task = self._learning
         error = task.exception() if task and task.done() and not task.cancelled() else None
         return JSONResponse(
             {
                 "current": self._versions.current,
-                "trial": trial.version if trial else None,
                 "unused": len(self._traffic.unused),
                 "doing": f"stopped: {error}" if error else self._learner.doing,
                 "since": self._learner.since.isoformat(timespec="seconds"),
@@ -147,9 +146,9 @@ class LiveAgent:
         return JSONResponse(answer) if answer else Response(status_code=HUNG_UP)
 
     async def answer(self, asked: "_Run") -> Trace:
-        """Run the agent with the planner that is chosen for the request, and keep the answer."""
+        """Run the agent with the planner that answers now, and keep the answer."""
         async with self._places:
-            asked.version = self._versions.choose()
+            asked.version = self._versions.current
             task = Task(id=asked.id, question=asked.question)
             context = self._learner.context(asked.version)
             inputs = asking(asked.question, earlier=asked.earlier)

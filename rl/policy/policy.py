@@ -5,11 +5,7 @@ with `serving`, for this rollout alone. Outside of training they go to `fallback
 production. A call that belongs to no known rollout is refused: the fallback may cost money, and a call that is not
 recorded is not trained on.
 
-Graphs need not name the policy: `stand_in` has it answer any LangChain chat model in a node that learns. Models may be
-built at import, in the node or inside a library: the public methods of `BaseChatModel` look, at each call, whether its
-node learns. All other calls go to the model itself. A node may replace the callbacks of its graph with
-`model.invoke(messages, config={"callbacks": [...]})`, so that nothing sees its calls; the callbacks of the rollout are
-added to such calls.
+Graphs need not name the policy: it stands in for the models of nodes that learn (`agentflow.rl.policy.standing_in`).
 
 A new thread starts with an empty context (`contextvars`), so a model call in it would belong to no rollout.
 `inherit_context` has `Thread.start` pass the current context on, as Python 3.14 does with `-X thread_inherit_context`.
@@ -26,19 +22,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field, replace
-from functools import cache, wraps
-from types import MappingProxyType
+from functools import cache
 from typing import Any
-from uuid import UUID
 from weakref import WeakSet
 
 from langchain_core.caches import BaseCache
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, BaseCallbackManager, CallbackManagerForLLMRun
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
-from langchain_core.runnables.config import RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field
@@ -49,7 +42,6 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.chat import (
     FORM,
-    FORMS,
     ChatError,
     ChatRequest,
     Conversations,
@@ -58,7 +50,7 @@ from agentflow.rl.policy.chat import (
     as_chat_result,
     in_form,
 )
-from agentflow.rl.policy.node_paths import Nodes, Path, learns
+from agentflow.rl.policy.node_paths import Nodes
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.json_codec import object_from_json
 
@@ -95,8 +87,6 @@ class Serving:
     """The callback handler that records the rollout's calls; None if nothing does."""
     nodes: Nodes = ()
     """Patterns of the nodes whose models the policy stands in for; none fits all nodes."""
-    systems: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Other system messages: default text and new text by the path of a node."""
     conversations: Conversations = field(default_factory=Conversations)
     misused: PolicyMisused | None = None
     """The first call that was refused. It ends the rollout even if the graph, or a thread of it, passes it over."""
@@ -130,7 +120,6 @@ def serving(
     generate: Generate,
     observer: Observer | None = None,
     nodes: Nodes = (),
-    systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Iterator[Serving]:
     """Answer the policy's calls by `generate` in the block, and in all tasks and threads that a graph starts in it."""
     inherit_context()
@@ -138,7 +127,7 @@ def serving(
     if loop not in _roomy:
         _roomy.add(loop)
         loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="rollout"))
-    served = Serving(generate, loop, os.getpid(), observer, nodes, systems)
+    served = Serving(generate, loop, os.getpid(), observer, nodes)
     token = _serving.set(served)
     _under_way.add(served)
     os.environ[UNDER_WAY] = "1"
@@ -257,11 +246,7 @@ class Policy(BaseChatModel):
         return await asyncio.wrap_future(answer)
 
     def _submit(
-        self,
-        served: Serving,
-        messages: list[BaseMessage],
-        stop: list[str] | None,
-        options: Mapping[str, Any],
+        self, served: Serving, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
     ) -> tuple[Future[None], Future[ChatResult]]:
         """Submit a call from another thread. Return futures of its begin on the rollout's loop, and of its answer."""
         begun: Future[None] = Future()
@@ -273,11 +258,7 @@ class Policy(BaseChatModel):
         return begun, asyncio.run_coroutine_threadsafe(answered(), served.loop)
 
     async def _answer(
-        self,
-        served: Serving,
-        messages: list[BaseMessage],
-        stop: list[str] | None,
-        options: Mapping[str, Any],
+        self, served: Serving, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]
     ) -> ChatResult:
         try:
             given = {name: value for name, value in options.items() if name != FORM}
@@ -352,108 +333,3 @@ def inherit_context() -> None:
 
     threading.Thread.start = started  # type: ignore[method-assign]
     ThreadPoolExecutor.submit = submitted  # type: ignore[method-assign,assignment]
-
-
-WITH_CONFIG = ("stream", "astream", "stream_events", "astream_events")
-"""Methods whose second argument is a config; `generate` and `agenerate`, which the others call, take callbacks."""
-
-
-@cache
-def stand_in() -> None:
-    """Patch the chat models of this process, once."""
-    for name in ("generate", "agenerate"):
-        setattr(BaseChatModel, name, _with_callbacks(getattr(BaseChatModel, name)))
-    for name in WITH_CONFIG:
-        setattr(BaseChatModel, name, _with_config(getattr(BaseChatModel, name)))
-
-
-def learning_path(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
-    """Return the caller and the path of a call with these callbacks; None if it is in no node that learns."""
-    found = _place(served, callbacks)
-    return found if found and served.generate is not no_policy and learns(found[1], served.nodes) else None
-
-
-def _place(served: Serving, callbacks: Any) -> tuple[UUID, Path] | None:
-    """Return the caller and the path of a call with these callbacks; None if it is in no node."""
-    caller = callbacks.parent_run_id if isinstance(callbacks, BaseCallbackManager) else None
-    path = served.observer.path(caller) if caller and served.observer else None
-    return (caller, path) if caller and path else None
-
-
-def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def called(self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **kwargs: Any) -> Any:
-        if (served := _observed()) is None:
-            return method(self, messages, stop, callbacks, **kwargs)
-        seen = with_observer(served.observer, callbacks)
-        messages = [_revised(one, served, seen) for one in messages] if served.systems else messages
-        answering = _answering(self, served, seen)
-        if isinstance(answering, Policy) and (known := kwargs.get("ls_structured_output_format")):
-            kwargs[FORM] = known["schema"]  # LangChain takes the former out
-        return method(answering, messages, stop, seen, **kwargs)
-
-    return called
-
-
-def _with_config(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def called(self: BaseChatModel, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        if (served := _observed()) is None:
-            return method(self, input, config, **kwargs)
-        config = ensure_config(config)
-        config["callbacks"] = seen = with_observer(served.observer, config.get("callbacks"))
-        if served.systems:
-            input = _revised(self._convert_input(input).to_messages(), served, seen)
-        return method(_answering(self, served, seen), input, config, **kwargs)
-
-    return called
-
-
-def _observed() -> Serving | None:
-    """Return the rollout of the context, if its calls are recorded."""
-    served = rollout_of_context()
-    return served if served and served.observer else None
-
-
-def with_observer(observer: Observer | None, callbacks: Any) -> Any:
-    """Return callbacks that the rollout's observer is among: those given, or those of the node with them added."""
-    if isinstance(callbacks, BaseCallbackManager) and observer in callbacks.handlers:
-        return callbacks
-    of_node = ensure_config().get("callbacks")
-    if not isinstance(of_node, BaseCallbackManager) or observer not in of_node.handlers:
-        return callbacks
-    merged = of_node.copy()
-    for handler in callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks or ():
-        merged.add_handler(handler)
-    return merged
-
-
-def _answering(model: BaseChatModel, served: Serving, callbacks: Any) -> BaseChatModel:
-    """Return the policy for a call in a node that learns, else the model itself."""
-    return model if isinstance(model, Policy) or not learning_path(served, callbacks) else _policy_for(model)
-
-
-def _revised(messages: Sequence[BaseMessage], served: Serving, callbacks: Any) -> list[BaseMessage]:
-    """Return the messages of a call with its node's other system message, if it has one, for the default text.
-
-    A method that calls another one finds the default text no more, and changes nothing.
-    """
-    place = _place(served, callbacks)
-    default, text = served.systems.get("/".join(place[1]) if place else "", ("", ""))
-    return [
-        message.model_copy(update={"content": text})
-        if text and isinstance(message, SystemMessage) and message.content == default
-        else message
-        for message in messages
-    ]
-
-
-def _policy_for(model: BaseChatModel) -> Policy:
-    """Return the policy with the limits and the callbacks of a model."""
-    params = model._get_ls_params()
-    sampling = Sampling(max_tokens=params.get("ls_max_tokens"), stop=tuple(params.get("ls_stop") or ()) or None)
-    options = {**vars(model), **(getattr(model, "model_kwargs", None) or {})}
-    names = (*FORMS, "output_config", "n", "parallel_tool_calls")
-    options = {name: options[name] for name in names if options.get(name) is not None}
-    known: dict[str, Any] = {"callbacks": model.callbacks, "tags": model.tags, "metadata": model.metadata}
-    return Policy(sampling=sampling, options=options, original=model, **known)

@@ -39,10 +39,10 @@ from agentflow.rl.policy.policy import (
     PolicyMisused,
     PromptTooLong,
     Serving,
-    learning_path,
     rollout_of_context,
     rollouts_under_way,
 )
+from agentflow.rl.policy.standing_in import learning_path
 
 MOST_BYTES = 16 << 20
 """Maximum size of a request's body; a conversation of a million tokens has a fourth of it."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
@@ -36,7 +35,8 @@ from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Sink
 from agentflow.rl.apps.trainable import Made, Split, Trainable
 from agentflow.rl.policy.chat import Generate
-from agentflow.rl.policy.policy import PromptTooLong, no_policy, serving, stand_in
+from agentflow.rl.policy.policy import PromptTooLong, no_policy, serving
+from agentflow.rl.policy.standing_in import stand_in
 from agentflow.rl.rollout.calls import Call, TokenCollector
 from agentflow.rl.rollout.capture import redirect_openai
 from agentflow.rl.rollout.opening import check_inputs, context_of, opened
@@ -197,7 +197,6 @@ async def run(
     id: str,
     seconds: float,
     sinks: Sequence[Sink] = (),
-    systems: Mapping[str, tuple[str, str]] = MappingProxyType({}),
 ) -> Rollout:
     """Run `task`; graph and reward have `seconds` together.
 
@@ -209,7 +208,6 @@ async def run(
         id: Name of the rollout, and of its thread.
         seconds: Most seconds.
         sinks: Receive every operation of the rollout.
-        systems: Other system messages: default text and new text by the path of a node.
     """
     stand_in()
     redirect_openai()
@@ -217,7 +215,7 @@ async def run(
     observer = Observer(*[collector] * trains, *sinks, raise_error=True)
     config: RunnableConfig = {"metadata": {"rollout": id}, "configurable": {"thread_id": id}}
     trace, reward, faults = Trace(task=task, status="failed"), None, list[bool]()
-    with serving(generate, observer, app.nodes, systems) as served:
+    with serving(generate, observer, app.nodes) as served:
         try:
             async with opened(graph, resumes=app.answer is not None) as alone:
                 given: Any = {"observer": observer, "texts": False, "seconds": seconds}

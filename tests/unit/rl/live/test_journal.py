@@ -54,18 +54,6 @@ def test_scored_answers_are_used_once(traffic: Traffic) -> None:
     assert [answer.id for answer, _ in traffic.unused] == ["b"]
 
 
-def test_rewards_are_those_of_a_version_since_its_trial_and_a_failed_run_has_none(traffic: Traffic) -> None:
-    traffic.add(answered("old"))
-    traffic.score(Feedback(id="old", score=1))
-    begin = VersionDecision(version=1, outcome="trial", reason="")
-    for id, version, status in (("a", 0, "answered"), ("b", 1, "failed"), ("c", 1, "answered"), ("d", 1, "answered")):
-        traffic.add(answered(id, version, status))
-    for id in ("a", "c"):
-        traffic.score(Feedback(id=id, score=0.5))
-    assert traffic.rewards(0, begin.time) == [0.5]
-    assert sorted(traffic.rewards(1, begin.time)) == [0.0, 0.5]
-
-
 def test_a_server_that_starts_again_knows_what_was_answered_and_scored(tmp_path: Path) -> None:
     first = Traffic(tmp_path)
     for id in ("a", "b"):

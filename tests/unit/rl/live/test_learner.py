@@ -1,4 +1,4 @@
-"""The learner of a server: batches, versions and trials. Trainings are played; `tests/integration` has real ones."""
+"""The learner of a server: batches and versions. Trainings are played; `tests/integration` has real ones."""
 
 import asyncio
 import json
@@ -44,10 +44,10 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.versions = Versions(folder, 0.5, lambda decision: None)
+        self.versions = Versions(folder, lambda decision: None)
         self.traffic = Traffic(folder, used_ids(folder))
         context = Context(model="embedded:seed", models={"planner": "embedded:seed"})
-        settings = LearningSettings(folder, folder / "held.jsonl", context, SEED, batch=2, trial=8)
+        settings = LearningSettings(folder, folder / "held.jsonl", context, SEED, batch=2)
         self.learner = Played(settings, self.traffic, self.versions)
         self._number = len(self.traffic.answers)
 
@@ -86,46 +86,39 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     found.close()
 
 
-async def test_confirmed_answers_become_a_version_that_is_tried_and_promoted(server: Server) -> None:
+async def test_confirmed_answers_become_a_version_that_answers(server: Server) -> None:
     server.answer(0, score=0)
     async with server.learning():
         server.answer(0, score=1)
         await asyncio.sleep(0.01)
         assert server.outcomes == []
         server.answer(0, score=1)
-        await until_async(lambda: server.outcomes == [(1, "trial")])
-        server.answer(0, score=0, times=8)
-        server.answer(1, score=1, times=8)
-        await until_async(lambda: (1, "promoted") in server.outcomes)
+        await until_async(lambda: server.outcomes == [(1, "promoted")])
         assert (server.versions.current, server.learner.weights(1).name) == (1, "1")
         planner = server.learner.context(1).model_name_of("planner")
         assert planner == f"embedded:{server.folder / 'versions' / '1'}"
-    trial, promoted = server.versions.decisions[:2]
-    assert (promoted.tasks, promoted.held_out, promoted.time > trial.time) == (trial.tasks, trial.held_out, True)
     tasks = (server.folder / "batches/1/tasks/tasks.jsonl").read_text().splitlines()
     assert [json.loads(line)["answer"] for line in tasks] == ["9", "9"]
     assert used_ids(server.folder) >= {"id-1", "id-2", "id-3"}
 
 
 @pytest.mark.parametrize(
-    ("right", "score", "outcome", "current"),
+    ("right", "outcomes", "current"),
     [
-        ((10, 8), 1, (1, "rejected"), 0),
-        ((10, 10), 0, (1, "rolled_back"), 0),
-        ((10, 16, 14), 1, (2, "rejected"), 1),  # compared with the best so far: else each could lose a little
+        ((10, 8), [(1, "rejected")], 0),
+        # Compared with the best so far: else each could lose a little.
+        ((10, 16, 14), [(1, "promoted"), (2, "rejected")], 1),
     ],
 )
-async def test_a_version_that_is_worse_on_held_out_tasks_or_on_trial_answers_nothing(
-    server: Server, right: tuple[int, ...], score: float, outcome: tuple[int, str], current: int
+async def test_a_version_that_is_worse_on_held_out_tasks_answers_nothing(
+    server: Server, right: tuple[int, ...], outcomes: list[tuple[int, str]], current: int
 ) -> None:
     server.learner.right = right
     async with server.learning():
-        server.answer(0, score=1, times=2)
-        await until_async(lambda: server.outcomes)
-        server.answer(0, score=1, times=8)
-        server.answer(1, score=score, times=8)
-        await until_async(lambda: outcome in server.outcomes)
-    assert server.versions.current == current  # the next version may be on trial already
+        for number in range(len(outcomes)):
+            server.answer(0, score=1, times=2)
+            await until_async(lambda number=number: len(server.outcomes) > number)
+    assert (server.outcomes, server.versions.current) == (outcomes, current)
 
 
 async def test_a_training_that_fails_is_recorded_and_the_next_batch_is_waited_for(server: Server) -> None:
@@ -136,21 +129,7 @@ async def test_a_training_that_fails_is_recorded_and_the_next_batch_is_waited_fo
         assert server.versions.decisions[0].reason == "nothing can be learnt"
         server.learner.fails = ""
         server.answer(0, score=1, times=2)
-        await until_async(lambda: server.outcomes[1:] == [(2, "trial")])
-
-
-async def test_a_server_that_starts_again_goes_on_with_the_trial(server: Server) -> None:
-    async with server.learning():
-        server.answer(0, score=1, times=2)
-        await until_async(lambda: server.outcomes == [(1, "trial")])
-        server.answer(0, score=1, times=8)
-        server.answer(1, score=1, times=7)
-    server.close()
-    again = Server(server.folder)
-    async with again.learning():
-        again.answer(1, score=1)
-        await until_async(lambda: (1, "promoted") in again.outcomes)
-    again.close()
+        await until_async(lambda: server.outcomes[1:] == [(2, "promoted")])
 
 
 async def test_a_batch_that_was_taken_is_not_taken_again(server: Server) -> None:
@@ -160,7 +139,7 @@ async def test_a_batch_that_was_taken_is_not_taken_again(server: Server) -> None
     said = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
     (batch / "chat.jsonl").write_text(json.dumps({"messages": said, "id": "id-0", "reward": 1, "edit": ""}) + "\n")
     async with server.learning():
-        await until_async(lambda: server.outcomes == [(1, "trial")])
+        await until_async(lambda: server.outcomes == [(1, "promoted")])
     assert server.versions.decisions[0].tasks == 1
 
 

@@ -28,7 +28,7 @@ class Parts:
     """The parts of a server whose learner does not run."""
 
     def __init__(self, folder: Path, key: str = "") -> None:
-        self.versions = Versions(folder, 0.5, lambda decision: None)
+        self.versions = Versions(folder, lambda decision: None)
         self.traffic = Traffic(folder)
         settings = LearningSettings(folder, folder / "held.jsonl", CONTEXT, SEED)
         learner = Learner(settings, self.traffic, self.versions)
@@ -84,17 +84,16 @@ async def test_the_answer_streams(client: httpx.AsyncClient, parts: Parts) -> No
     assert {chunk["id"] for chunk in chunks} == set(parts.traffic.answers)
 
 
-async def test_the_version_on_trial_answers_its_share(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_version_that_was_promoted_last_answers(parts: Parts) -> None:
     parts.live._learner.weights(1).parent.mkdir()
     parts.live._learner.weights(1).symlink_to(TRAINED)
-    parts.versions.decide(VersionDecision(version=1, outcome="trial", reason=""))
-    chances = iter([0.4, 0.6])
-    monkeypatch.setattr(parts.versions, "choose", lambda: Versions.choose(parts.versions, lambda: next(chances)))
     async with parts.client() as client:
-        replies = [await client.post("/v1/chat/completions", json=asking("3 + 4?")) for _ in range(2)]
-        assert [reply.json()["system_fingerprint"] for reply in replies] == ["version-1", "version-0"]
+        replies = [await client.post("/v1/chat/completions", json=asking("3 + 4?"))]
+        parts.versions.decide(VersionDecision(version=1, outcome="promoted", reason=""))
+        replies.append(await client.post("/v1/chat/completions", json=asking("3 + 4?")))
+        assert [reply.json()["system_fingerprint"] for reply in replies] == ["version-0", "version-1"]
         state = (await client.get("/v1/learning")).json()
-    assert (state["current"], state["trial"], state["unused"], len(state["decisions"])) == (0, 1, 0, 1)
+    assert (state["current"], state["unused"], len(state["decisions"])) == (1, 0, 1)
     assert datetime.fromisoformat(state["since"]) <= datetime.now(UTC)
 
 
@@ -106,18 +105,15 @@ async def test_what_cannot_be_answered_is_refused(
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
 
 
-async def test_a_run_that_fails_is_an_error_and_counts_against_its_version(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_that_fails_is_an_error_and_is_recorded(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = CONTEXT.model_copy(update={"models": {"planner": "embedded:/nowhere"}})
     monkeypatch.setattr(parts.live._learner, "context", lambda version: broken)
-    begin = VersionDecision(version=0, outcome="trial", reason="")
     async with parts.client() as client:
         reply = await client.post("/v1/chat/completions", json=asking("3 + 4?"))
         streamed = await client.post("/v1/chat/completions", json=asking("3 + 4?", stream=True))
     assert (reply.status_code, reply.json()["error"]["code"]) == (500, "run_failed")
     assert '"run_failed"' in streamed.text
-    assert parts.traffic.rewards(0, begin.time) == [0.0, 0.0]
+    assert [one.status for one in parts.traffic.answers.values()] == ["failed", "failed"]
 
 
 async def test_a_key_is_asked_for(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.tracing.observer import Observer
 from agentflow.rl.policy.chat import ANY_OBJECT, ChatRequest, Conversations, TokenReply
-from agentflow.rl.policy.policy import Policy, PolicyMisused, serving, stand_in
+from agentflow.rl.policy.policy import Policy, PolicyMisused, serving
+from agentflow.rl.policy.standing_in import stand_in
 from agentflow.rl.rollout.calls import TokenCollector
 from agentflow.rl.rollout.capture import redirect_openai
 from tests.agents import structured
