@@ -8,7 +8,6 @@ import json
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -46,7 +45,8 @@ def write_run(config: DictConfig, checked: Checked) -> None:
             MicroTokenizer.load(checked.micro_tokenizer).save(out / TOKENIZER)
             with open_dict(config):
                 config.actor_rollout_ref.model.tokenizer_path = str(out / TOKENIZER)
-        OmegaConf.save([_agent_loop(settings, out) | {"concurrency": concurrency(config)}], out / "agent_loop.yaml")
+        loop = {"name": "agentflow", "_target_": "agentflow.rl.trainer.agent_loop.FlowAgentLoop"}
+        OmegaConf.save([loop | {"out": str(out), "concurrency": concurrency(config)}], out / "agent_loop.yaml")
         write_settings(out, settings)
     except AppError as error:
         raise SettingsError(str(error)) from error
@@ -71,25 +71,6 @@ def _write_tasks(app: Trainable, split: Split, number: int, questions: int, path
         for position, task in enumerate(tasks)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def _agent_loop(settings: TrainingSettings, out: Path) -> dict[str, Any]:
-    return {
-        "name": "agentflow",
-        "_target_": "agentflow.rl.trainer.agent_loop.FlowAgentLoop",
-        "app": settings.app,
-        "options": settings.options,
-        "out": str(out),
-        "seconds": settings.rollout_seconds,
-        "tries": settings.rollout_tries,
-        "keep_replay_logs": settings.replay_logs,
-        "mask_cut_off": settings.flow.mask_cut_off,
-        "count_as_zero": settings.flow.count_as_zero,
-        "pack_turns": settings.flow.pack_turns,
-        "tool_parser": settings.tool_parser,
-        "seed_requests": settings.seed_requests,
-        "teacher": settings.teacher,
-    }
 
 
 def train(

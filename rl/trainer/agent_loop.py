@@ -21,6 +21,7 @@ from uuid import uuid4
 import numpy as np
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
 
+from agentflow.evals.run_folder import read_settings
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model
@@ -39,11 +40,17 @@ from agentflow.rl.rollout.packing import TrainingSample, longest_prompt, pack
 from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs
 from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, rewarded, run_recorded
 from agentflow.rl.run.training_log import TrainingLog
+from agentflow.rl.settings import TrainingSettings
 from agentflow.rl.trainer.teacher import Teacher
-from agentflow.tools.coded_error import Cause
 
 _graphs: dict[str, tuple[Trainable, Made]] = {}
 """Loaded apps of this process by name; cached because verl creates a new agent loop for every rollout."""
+
+
+@lru_cache(maxsize=1)
+def _run_settings(out: Path) -> TrainingSettings:
+    """Return the settings of this process's run."""
+    return read_settings(out, TrainingSettings)
 
 
 @lru_cache(maxsize=1)
@@ -76,55 +83,26 @@ class FlowOutput(AgentLoopOutput):  # type: ignore[misc]
 class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     """Agent loop that runs the graph of an app."""
 
-    def __init__(
-        self,
-        *args: Any,
-        app: str,
-        options: dict[str, Any],
-        out: str,
-        seconds: float,
-        concurrency: int,
-        tries: int,
-        keep_replay_logs: bool,
-        mask_cut_off: bool,
-        count_as_zero: list[Cause],
-        pack_turns: bool,
-        tool_parser: str,
-        seed_requests: bool,
-        teacher: str,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *args: Any, out: str, concurrency: int, **kwargs: Any) -> None:
         """
         Args:
-            app: The trainable, as `module:attribute`.
-            options: Keyword arguments for the attribute, if it is a function.
-            out: The run folder.
-            seconds: Time limit of one rollout.
+            out: The run folder; its settings are those of the rollouts.
             concurrency: Most rollouts of this process at once; others wait.
-            tries: Maximum number of attempts at a rollout whose model or judge does not respond.
-            keep_replay_logs: Whether the external responses of rollouts are recorded in the run folder.
-            mask_cut_off: Whether rollouts with a reply that reached its length limit are excluded from training.
-            count_as_zero: Causes of failures that count as a reward of 0.
-            pack_turns: Whether turns that share a token prefix are packed into one row.
-            tool_parser: Name of the parser of tool calls; "auto" chooses by the chat template.
-            seed_requests: Whether each call of the policy carries a seed.
-            teacher: Model that plays the rollouts of the train split; "" for the policy.
             *args: Passed to the base class.
             **kwargs: Passed to the base class.
         """
         super().__init__(*args, **kwargs)
         if addresses := self.config.get("rollout_addresses"):
             os.environ[ROLLOUT_ADDRESS] = addresses[os.getpid() % len(addresses)]
+        self.log, self.settings, self.concurrency = TrainingLog(out), _run_settings(Path(out)), concurrency
+        app = self.settings.app
         if app not in _graphs:
             tracing_from_environment()  # the driver passes the setting `tracing` in the environment
-            loaded = load_app(app, **options)
+            loaded = load_app(app, **self.settings.options)
             _graphs[app] = loaded, loaded.built()
         self.app, self.graph = _graphs[app]
-        self.format = _chat_format(self.tokenizer, tool_parser, json.dumps(dict(self.apply_chat_template_kwargs)))
-        self.log, self.seconds, self.tries, self.keep_replay_logs = TrainingLog(out), seconds, tries, keep_replay_logs
-        self.mask_cut_off, self.pack_turns, self.seed_requests = mask_cut_off, pack_turns, seed_requests
-        self.count_as_zero, self.concurrency = count_as_zero, concurrency
-        self.teacher = teacher
+        options = json.dumps(dict(self.apply_chat_template_kwargs))
+        self.format = _chat_format(self.tokenizer, self.settings.tool_parser, options)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
         """Run one rollout of the task in the dataset's `row`. Return its outputs; the last one holds the reward."""
@@ -136,18 +114,17 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """Run the task and record the rollout. Responses that a killed process recorded are not requested again."""
         task = Task.model_validate_json(row["extra_info"]["task"])
         step, split, name = int(row["global_steps"]), row["extra_info"]["split"], rollout_name(row)
-        known = _replay_logs(self.log.replay_log_of(step, split)).of(name) if self.keep_replay_logs else None
+        known = _replay_logs(self.log.replay_log_of(step, split)).of(name) if self.settings.replay_logs else None
         replay_log = known or ReplayLog(name, keep=lambda told: None)
         policy: Callable[[], Generate] = partial(VerlPolicy, self, sampling_params, f"{step} {replay_log.rollout}")
-        if self.teacher and split == "train":
+        if self.settings.teacher and split == "train":
             sampling = Sampling(
                 temperature=sampling_params["temperature"], max_tokens=self.rollout_config.response_length
             )
-            model = await aload_model(self.teacher, sampling)
+            model = await aload_model(self.settings.teacher, sampling)
             policy = partial(Teacher, model, self.format, self.fitted)
-        rollout = await run_recorded(
-            self.app, self.graph, task, policy, replay_log, seconds=self.seconds, tries=self.tries
-        )
+        seconds, tries = self.settings.rollout_seconds, self.settings.rollout_tries
+        rollout = await run_recorded(self.app, self.graph, task, policy, replay_log, seconds=seconds, tries=tries)
         if replay_log.end is None:
             append(self.log.path_of(step, split), RolloutTrace.of(rollout, step, split))
             replay_log.ended(rollout.status, rollout.reward)
@@ -157,7 +134,9 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """Return the ids of a request's prompt, and the most tokens of its reply. Raises PromptTooLong, ChatError."""
         config, prompt_ids = self.rollout_config, self.format.prompt_ids(request)
         most = min(request.sampling.max_tokens or config.response_length, config.response_length)
-        longest = longest_prompt(config.prompt_length, config.response_length, most, packed=self.pack_turns)
+        longest = longest_prompt(
+            config.prompt_length, config.response_length, most, packed=self.settings.flow.pack_turns
+        )
         if len(prompt_ids) > longest:
             raise PromptTooLong(
                 f"a prompt of {len(prompt_ids)} tokens is more than the {longest} that prompt_tokens="
@@ -167,14 +146,14 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
 
     def outputs(self, rollout: Rollout, row: dict[str, Any]) -> list[AgentLoopOutput]:
         """Return the rows of a rollout; one without sampled tokens gets a single, fully masked row."""
-        name, step = rollout_name(row), int(row["global_steps"])
-        limit = self.rollout_config.response_length if self.pack_turns else 0
+        name, step, flow = rollout_name(row), int(row["global_steps"]), self.settings.flow
+        limit = self.rollout_config.response_length if flow.pack_turns else 0
         end = ids_array([self.tokenizer.eos_token_id])
         empty = TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
         return [
             self._output(row, part, of, counted, step)
             for part, of in parts_of(rollout, name)
-            for counted in [counts(part, mask_cut_off=self.mask_cut_off, count_as_zero=self.count_as_zero)]
+            for counted in [counts(part, mask_cut_off=flow.mask_cut_off, count_as_zero=flow.count_as_zero)]
             for row in pack(part.calls, limit=limit) or [empty]
         ]
 
@@ -195,7 +174,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 "max_global_steps": max(versions),
                 **facts_of(row, rollout, name, counted=counted),
                 "status": str(rollout.status),
-                "rewarded": rewarded(rollout.status, self.count_as_zero),
+                "rewarded": rewarded(rollout.status, self.settings.flow.count_as_zero),
                 "task": rollout.trace.task.id,
                 "rollout": rollout.id,
                 "names": [(call.node, call.turn) for call in row.calls],
@@ -235,7 +214,7 @@ class VerlPolicy:
         loop, sampling = self.loop, request.sampling
         prompt_ids, most = loop.fitted(request)
         params = {**self.sampling_params, "max_tokens": most, "logprobs": True}
-        if loop.seed_requests:
+        if loop.settings.seed_requests:
             params["seed"] = random.Random(name).getrandbits(31)
         if sampling.stop:
             params["stop"] = list(sampling.stop)

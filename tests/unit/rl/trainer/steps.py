@@ -165,8 +165,7 @@ def put(rollouts: Sequence[tuple[str, int, Rollout]], queue: Queue, config: Dict
     """Put rollouts, each with its question and number, into the queue, as verl's workers do."""
     loop, worker = FlowAgentLoop.__new__(FlowAgentLoop), FlowLoopWorker.__new__(FlowLoopWorker)
     loop.rollout_config, loop.tokenizer = config.actor_rollout_ref.rollout, TOKENIZER
-    loop.mask_cut_off, loop.pack_turns = config.flow.mask_cut_off, config.flow.pack_turns
-    loop.count_as_zero = list(config.flow.count_as_zero)
+    loop.settings = SimpleNamespace(flow=config.flow)  # type: ignore[assignment]
     worker.reward_loop_worker_handles = worker.processor = None
     worker.distillation_enabled = False
     for question, number, rollout in rollouts:

@@ -20,7 +20,7 @@ async def seeds(seed_requests: bool) -> list[int | None]:
         config=SimpleNamespace(seed=0),
         format=SimpleNamespace(reply=AsyncMock(return_value=said)),
         server_manager=servers,
-        seed_requests=seed_requests,
+        settings=SimpleNamespace(seed_requests=seed_requests),
         fitted=lambda request: ([1], 8),
     )
     policy = VerlPolicy(loop, {"temperature": 0.7}, "task/0")
