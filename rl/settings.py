@@ -16,12 +16,11 @@ from hydra.errors import HydraException
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentflow.evals.run_folder import RunSettings
 from agentflow.rl.algorithms import NAMES, AnyAlgorithm
 from agentflow.rl.algorithms.sft import SFT
-from agentflow.rl.apps.loading import MOVED
 from agentflow.rl.presets.files import PRESETS, unknown_preset
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.expected import expected
@@ -101,19 +100,6 @@ class TrainingSettings(RunSettings):
     sync_seconds: float = Field(default=600, gt=0)
     ray_address: str | Literal["auto"] | None
     ray_seconds: float = Field(default=60, gt=0)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_before(cls, settings: Any) -> Any:
-        """Read the settings of a run of before 0.2.0; refuse what is cut since."""
-        if not isinstance(settings, dict) or not isinstance(settings.get("flow"), dict):
-            return settings
-        flow, app = {**settings["flow"]}, settings.get("app", "")
-        if flow.pop("objective", "ppo") != "ppo":
-            raise ValueError("another objective than PPO's")
-        if settings.get("policies"):
-            raise ValueError("names of groups of nodes")
-        return {**settings, "flow": flow, "app": MOVED.get(app, app)}
 
     @property
     def teacher(self) -> str:

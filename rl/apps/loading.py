@@ -15,13 +15,6 @@ from agentflow.rl.apps.trainable import AppError, Trainable, compiled, made_anew
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import NamedObjectError, named_object
 
-MOVED = {
-    "agentflow.rl.planner:atlas": "agentflow.rl.apps.planner:atlas",
-    "agentflow.rl.benchmark:benchmark": "agentflow.rl.apps.benchmark:benchmark",
-}
-"""Names of before 0.2.0, which run folders have."""
-
-
 SERVED = Path("langgraph.json")
 """The file in which LangGraph's server finds graphs, in the current folder."""
 

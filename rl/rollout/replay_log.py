@@ -264,8 +264,7 @@ def as_answer(reply: TokenReply) -> Answer:
 def as_reply(answer: Answer) -> TokenReply:
     """The policy reply that `as_answer` recorded, its log-probabilities in float32, as training uses them."""
     ids = {name: _unpacked(answer[name], np.uint32) for name in ("prompt_ids", "token_ids")}
-    known = {name: answer[name] for name in answer.keys() - {"policy"}}  # a name that 0.1.0 could give
-    return TokenReply(**{**known, **ids, "logprobs": _unpacked(answer["logprobs"], np.float32)})
+    return TokenReply(**{**answer, **ids, "logprobs": _unpacked(answer["logprobs"], np.float32)})
 
 
 def _packed(values: Sequence[float], kind: type[np.generic]) -> str:

@@ -2,9 +2,8 @@
 
 A run records the tokens of a few groups of each step with their log-probabilities under the weights after the step's
 update (`rl.rollout.tokens`). The step's checkpoint holds these weights, so the export must assign the same tokens the
-same log-probabilities, up to rounding. If a run recorded none, tokens that were sampled from the same weights are used:
-those of the rollouts of the next step, or of the validation after the step. transformers loads the model from the
-exported files alone, so that faults in writing them are detected.
+same log-probabilities, up to rounding. transformers loads the model from the exported files alone, so that faults in
+writing them are detected.
 """
 
 import json
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.rollout.replay_log import ReplayLogs, as_reply
 from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.checkpoints import ACTOR, CHECKPOINT, FOLDER, best_checkpoint, checkpoint_of, latest_step
 from agentflow.rl.run.model_card import write_card
@@ -46,13 +44,12 @@ ADAPTER = "adapter"
 class Checked:
     """Root mean square differences of log-probabilities between an exported policy and the records, in nats."""
 
-    source: str
     tokens: int
     after: float
     """Difference from the records under the exported step's weights."""
-    before: float | None
-    """Difference from the records under the weights before the step's update; None if not recorded."""
-    shift: float = 0.0
+    before: float
+    """Difference from the records under the weights before the step's update."""
+    shift: float
     """Difference of both records from each other: the update, and the rounding of a trainer in bfloat16."""
 
     @property
@@ -66,15 +63,15 @@ class Checked:
         """
         if self.after > TOLERANCE:
             return False
-        if self.before is None or not self.shift:
+        if not self.shift:
             return True
         nearer = (self.after**2 - self.before**2) / (2 * self.shift**2)
         return nearer <= ERRORS * self.before / (self.shift * math.sqrt(self.tokens))
 
     def __str__(self) -> str:
         """Return one line for the terminal."""
-        beside = "" if self.before is None else f", {self.before:.2g} from those before the step's update"
-        return f"{self.after:.2g} nats from the log-probabilities of {self.tokens} tokens ({self.source}){beside}"
+        beside = f"{self.before:.2g} from those before the step's update"
+        return f"{self.after:.2g} nats from the recorded log-probabilities of {self.tokens} tokens, {beside}"
 
 
 def export(
@@ -105,7 +102,7 @@ def export(
         ExportError: The checkpoint cannot be exported, or the written model differs from the trained one.
     """
     checkpoint = _best(source) if best else _checkpoint(source)
-    actor = _actor(checkpoint)
+    actor = checkpoint / ACTOR
     lora = (actor / LORA_META).is_file()
     if adapter and not lora:
         raise ExportError(f"{checkpoint} has no adapter: all weights were trained", code="no_adapter")
@@ -159,17 +156,6 @@ def _best(run: Path) -> Path:
             code="no_best",
         )
     return checkpoint
-
-
-def _actor(checkpoint: Path) -> Path:
-    """Return the folder of the policy in a checkpoint. Raises ExportError if it has several, as before 0.2.0."""
-    actor = checkpoint / ACTOR
-    if names := sorted(folder.parent.name for folder in actor.glob("*/huggingface")):
-        raise ExportError(
-            f"{checkpoint} has the policies {', '.join(names)}, each with weights of its own; AgentFlow 0.1 exports it",
-            code="several_policies",
-        )
-    return actor
 
 
 def _checked(folder: Path, run: Path, step: int) -> Checked | None:
@@ -230,21 +216,20 @@ MOST = 8192
 
 @dataclass
 class Recorded:
-    """Sampled tokens of a row, with their log-probabilities after and, if known, before the update of the step."""
+    """Sampled tokens of a row, with their log-probabilities after and before the update of the step."""
 
     ids: list[int]
     places: list[int] = field(default_factory=list)
     after: list[float] = field(default_factory=list)
     before: list[float] = field(default_factory=list)
 
-    def add(self, start: int, after: Sequence[float | None], before: Sequence[float | None] | None = None) -> None:
+    def add(self, start: int, after: Sequence[float | None], before: Sequence[float | None]) -> None:
         """Add the tokens of a call, which begin at `start`."""
-        for place, (new, old) in enumerate(zip(after, before or [None] * len(after), strict=True), start):
-            if new is None or (before and old is None):
-                continue
-            self.places.append(place)
-            self.after.append(new)
-            self.before += [] if old is None else [old]
+        for place, (new, old) in enumerate(zip(after, before, strict=True), start):
+            if new is not None and old is not None:
+                self.places.append(place)
+                self.after.append(new)
+                self.before.append(old)
 
 
 def is_start(folder: Path, run: Path, step: int) -> bool:
@@ -285,68 +270,32 @@ def _tensors(folder: Path) -> dict[str, Path]:
 
 
 def check(folder: Path, run: Path, step: int) -> Checked | None:
-    """Compare the model in `folder` with the records of `run` under `step`'s weights; None if there are none."""
-    settings = run / "settings.json"
-    if not settings.is_file():
-        return None
-    temperatures = json.loads(settings.read_bytes())
-    sampled = temperatures["temperature"], temperatures["validation_temperature"]
-    sources = _sources(TrainingLog(run), step, *sampled)
-    for source, temperature, rows in sources:
-        known = sorted((row for row in rows if row.places), key=lambda row: len(row.ids))
-        if known:
-            return _compared(folder, source, temperature, known)
-    return None
-
-
-def _sources(
-    log: TrainingLog, step: int, temperature: float, validation: float
-) -> Iterator[tuple[str, float, list[Recorded]]]:
-    """Yield the sources of records, the most informative first: name, sampling temperature, rows."""
-    yield f"tokens of step {step}", temperature, _of_tokens(log, step)
-    yield f"rollouts of step {step + 1}", temperature, _of_log(log.replay_log_of(step + 1, "train"), step)
-    if validation:  # at temperature 0, servers report different log-probabilities
-        yield f"validation after step {step}", validation, _of_log(log.replay_log_of(step, "test"), step)
-
-
-def _of_tokens(log: TrainingLog, step: int) -> list[Recorded]:
-    path = log.out / TOKENS / token_file(step)
-    found = unpacked(path.read_bytes()) if path.is_file() else None
+    """Compare the model in `folder` with the tokens that `run` recorded under `step`'s weights; None without any."""
+    path, settings = run / TOKENS / token_file(step), run / "settings.json"
+    found = unpacked(path.read_bytes()) if path.is_file() and settings.is_file() else None
     rows = []
     for row in found.rows if found else ():
         rows.append(recorded := Recorded(row.ids))
         for call in row.calls:
-            if call.updated is not None:
+            if call.updated is not None and call.trainer is not None:
                 recorded.add(call.start, call.updated, call.trainer)
-    return rows
+    known = sorted((row for row in rows if row.places), key=lambda row: len(row.ids))
+    return _compared(folder, json.loads(settings.read_bytes())["temperature"], known) if known else None
 
 
-def _of_log(path: Path, version: int) -> list[Recorded]:
-    """Return the calls of the policy in a replay log that were sampled from the weights of `version`."""
-    rows = []
-    for entry in ReplayLogs(path, live=False):
-        if entry.kind == "policy" and entry.answer["weights_version"] == version:
-            reply = as_reply(entry.answer)
-            rows.append(recorded := Recorded([*reply.prompt_ids, *reply.token_ids]))
-            recorded.add(len(reply.prompt_ids), reply.logprobs)
-    return rows
-
-
-def _compared(folder: Path, source: str, temperature: float, rows: Sequence[Recorded]) -> Checked:
+def _compared(folder: Path, temperature: float, rows: Sequence[Recorded]) -> Checked:
     after: list[float] = []
     before: list[float] = []
     shift: list[float] = []
     computed = 0
     for row, found in zip(rows, _log_probs(folder, rows, temperature), strict=False):
         after += [ours - theirs for ours, theirs in zip(found, row.after, strict=True)]
-        before += [ours - theirs for ours, theirs in zip(found, row.before, strict=True)] if row.before else []
-        shift += [new - old for new, old in zip(row.after, row.before, strict=True)] if row.before else []
+        before += [ours - theirs for ours, theirs in zip(found, row.before, strict=True)]
+        shift += [new - old for new, old in zip(row.after, row.before, strict=True)]
         computed += len(row.ids)
         if computed > MOST:
             break
-    if not before:
-        return Checked(source, len(after), _rms(after), None)
-    return Checked(source, len(after), _rms(after), _rms(before), _rms(shift))
+    return Checked(len(after), _rms(after), _rms(before), _rms(shift))
 
 
 def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> Iterator[list[float]]:

@@ -13,7 +13,7 @@ from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.alarm import MAX_EXACT_DRIFT
 from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
-from agentflow.rl.run.export import Checked, check, export
+from agentflow.rl.run.export import Checked, export
 from tests.integration.training import lines, replayed, rollouts, train, trains
 
 pytest.importorskip("verl")
@@ -165,13 +165,8 @@ def test_the_export_of_an_adapter_that_two_ranks_trained_is_what_they_trained(tm
     assert export(out, model, adapter=True, on_checked=checks.append) == 1
     [checked] = checks
     assert checked is not None
-    assert checked.before is not None
     assert checked.after < checked.before / 2
     assert (model / "adapter" / "adapter_model.safetensors").is_file()
-    (out / "tokens" / "000001.jsonl.gz").unlink()
-    with_validation = check(model, out, 1)
-    assert with_validation is not None
-    assert with_validation.after < 0.01
 
 
 def test_every_option_reaches_the_trainer(tmp_path: Path) -> None:
