@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -138,7 +139,7 @@ async def _work(folder: Path, rollouts: int, share: float, calm: Mapping[str, An
         if name in ended:
             return
         fault, call = fault_of(name, share, calm[name]["calls"]) if calm else ("", 0)
-        trainable = ours.with_reward(judge_fails) if fault == "judge fails" else ours
+        trainable = replace(ours, reward=judge_fails) if fault == "judge fails" else ours
         replay_log = replay_logs.of(name)
 
         def faulty() -> Faulty:

@@ -24,7 +24,7 @@ from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import inputs
 from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.micro.tokenizer import END, TOOL_TEMPLATE, MicroTokenizer, train
+from agentflow.rl.micro.tokenizer import END, TOOL_TEMPLATE, MicroTokenizer
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.packing import TrainingSample, pack
 from agentflow.rl.rollout.rollout import run
@@ -32,6 +32,7 @@ from agentflow.rl.rollout.template import load_tokenizer
 from examples.agents.oracle import Oracle
 from examples.agents.sums import example, score
 from recipes.micro.pretrain import Example, PrefixGroup, Shape, Trainer
+from recipes.micro.vocabulary import train
 
 LONGEST = 4096
 """Tokens of a row."""

@@ -26,13 +26,14 @@ from transformers import DynamicCache, Qwen2Config, Qwen2ForCausalLM
 from transformers.cache_utils import DynamicLayer
 
 from agentflow.evals.atlas.encyclopedia import index_path
-from agentflow.rl.micro.tokenizer import END, PAD, SPECIAL_TOKENS, MicroTokenizer, train
+from agentflow.rl.micro.tokenizer import END, PAD, SPECIAL_TOKENS, MicroTokenizer
 from agentflow.tools.catalogue import standard_tools
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import SearchSettings
 from recipes.micro.initial import CopyingHeads
 from recipes.micro.traces import Conversation, Search, traces
+from recipes.micro.vocabulary import train
 
 OTHER_TEXT = 0.1
 """Weight of the loss on text that the model does not write; it teaches copying early."""

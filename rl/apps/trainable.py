@@ -6,7 +6,7 @@ model calls of the trained nodes; the graph needs no change.
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
@@ -65,10 +65,6 @@ class Trainable:
     """Calls the graph with a task and returns its final state, in the place of `inputs`, `context` and `config`."""
     faults: Callable[[Any], Sequence[bool]] = no_faults
     """Returns whether each trained call led to a format or tool error, to which `penalty` applies; empty for none."""
-
-    def with_reward(self, reward: Callable[[Task, Any], float | Awaitable[float | None] | None]) -> "Trainable":
-        """Return a copy of the app with another reward."""
-        return replace(self, reward=reward)
 
     def context_of(self, task: Task | None = None) -> Any:
         """Return the `context` of a task's invocation; None without a task, if it depends on that."""

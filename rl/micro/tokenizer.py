@@ -1,9 +1,4 @@
-"""The micro model's tokenizer: byte-level BPE with pre-tokens suited to copying names and to arithmetic, and ChatML.
-
-A model of this size mostly copies, so equal words must have equal tokens. The token of a capitalised word does not
-include the leading space: an invented name has the same ids after a space, after a quote and at the start of a line.
-Every digit is a token, so numbers align. Tokens of lower-case words include the space, which halves the length of
-prose.
+"""The micro model's tokenizer: byte-level BPE (`recipes/micro/vocabulary.py`), and ChatML.
 
 Text and control tokens are separate: `encode` never yields a special token, whatever the text, so that no tool result
 or question can forge a message; only `encode_chat` adds them. It encodes each content separately, so the ids of a
@@ -11,31 +6,16 @@ conversation are an exact prefix of the ids of the same conversation with more m
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer
 
 ROLES = ("system", "user", "assistant")
 
 PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 SPECIAL_TOKENS = (PAD, START, END)
 """Special tokens in the order of their ids: padding 0, start of message 1, end of message 2, which ends a reply."""
-
-PRE_TOKEN = "|".join(
-    (
-        r" ?\p{Ll}+",  # a lower-case word with its space
-        r"\p{Lu}\p{Ll}+",  # a capitalised word without
-        r"\p{Lu}+(?!\p{Ll})",  # an acronym, up to a capitalised word
-        r"\p{N}",  # one digit
-        r"\n+",
-        r" +(?= \p{Ll})",  # spaces, leaving one to a lower-case word
-        r" +",
-        r"[^\S \n]+",  # other white space
-        r"[\p{Lt}\p{Lm}\p{Lo}]+",  # scripts without case
-        r"[^\s\p{L}\p{N}]+",  # punctuation, symbols, marks
-    )
-)
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -59,34 +39,6 @@ TOOL_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 """CHAT_TEMPLATE with tools after the system prompt, calls in the Hermes format, and messages of the role `tool`."""
-
-
-def train(texts: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Learn `vocab_size` tokens from `texts`: the special tokens, all 256 bytes, and the most frequent merges.
-
-    The vocabulary is smaller if the texts yield fewer merges. Any text can be encoded and decodes to itself. The result
-    is deterministic. Raises ValueError if `vocab_size` is too small for the special tokens and all bytes.
-    """
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    smallest = len(SPECIAL_TOKENS) + len(alphabet)
-    if vocab_size < smallest:
-        raise ValueError(f"vocab_size {vocab_size} is too small: the special tokens and all bytes take {smallest}")
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(PRE_TOKEN), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=[AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS],
-        initial_alphabet=alphabet,
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer=trainer)
-    return tokenizer
 
 
 class MicroTokenizer:

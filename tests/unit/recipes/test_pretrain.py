@@ -7,7 +7,7 @@ pytest.importorskip("transformers")
 
 
 from agentflow.rl.micro.model import MicroModel  # noqa: E402
-from agentflow.rl.micro.tokenizer import MicroTokenizer, train  # noqa: E402
+from agentflow.rl.micro.tokenizer import MicroTokenizer  # noqa: E402
 from recipes.micro.pretrain import (  # noqa: E402
     Shape,
     Trainer,
@@ -17,6 +17,7 @@ from recipes.micro.pretrain import (  # noqa: E402
     tokenised,
 )
 from recipes.micro.traces import Conversation  # noqa: E402
+from recipes.micro.vocabulary import train  # noqa: E402
 
 SMALL = Shape(
     hidden=64,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from agentflow.rl.micro.tokenizer import MicroTokenizer, train
+from agentflow.rl.micro.tokenizer import MicroTokenizer
+from recipes.micro.vocabulary import train
 
 CONFIG: dict[str, Any] = json.loads((Path(__file__).parent / "cases/config.json").read_text())
 VOCABULARY, POSITIONS = CONFIG["vocab_size"], CONFIG["max_position_embeddings"]

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.micro.tokenizer import SPECIAL_TOKENS, TOOL_TEMPLATE, MicroTokenizer, train
+from agentflow.rl.micro.tokenizer import SPECIAL_TOKENS, TOOL_TEMPLATE, MicroTokenizer
+from recipes.micro.vocabulary import train
 
 TEXTS = [
     'Marlow was founded in 1843 by Tessa Quill.\n{"query": "Marlow"}\nthe population of the city is 20500',

@@ -1,6 +1,7 @@
 """Graphs as people export them, each opened for one rollout: its context, config, store, interrupts and input."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def tasks(tmp_path: Path) -> str:
 async def played(name: str, tasks: str, task: Task | None = None, **options: Any) -> tuple[Rollout, Server]:
     app = load_app(name, tasks=tasks, test=tasks, reward="builtins:bool", **options)
     server = Server("fine")
-    app = app.with_reward(lambda task, state: 1.0)
+    app = replace(app, reward=lambda task, state: 1.0)
     return await rollout(app, server, task=task or app.tasks("train", 1)[0]), server
 
 
