@@ -173,8 +173,7 @@ def _lost_text(line: "Line") -> str:
 def _signal_text(line: "Line") -> str:
     if "nll" in line or "groups_with_signal" not in line:  # supervised, or a step of an older version
         return ""
-    groups, turns = percent(line["groups_with_signal"]), percent(line["turns_with_signal"])
-    return f"signal in {groups} of groups, {turns} of turns  "
+    return f"signal in {percent(line['groups_with_signal'])} of groups  "
 
 
 def _loss_text(line: "Line") -> str:

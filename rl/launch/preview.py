@@ -14,7 +14,6 @@ from functools import wraps
 from typing import Any
 
 from agentflow.graph.run.task import Task
-from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.signal import Share, groups_with_signal
 from agentflow.rl.apps.trainable import AppError, Made, Trainable
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Generate, TokenReply
@@ -104,17 +103,7 @@ class Preview:
     @property
     def groups_with_signal(self) -> Share:
         """Number of tasks with several rollouts that count, and of those whose rewards differ."""
-        return groups_with_signal(
-            [
-                RolloutFacts(
-                    group=one.trace.task.id,
-                    reward=one.reward,
-                    lengths=[len(call.response_ids) for call in one.calls],
-                    faults=one.faults,
-                )
-                for one in self.counted
-            ]
-        )
+        return groups_with_signal((one.trace.task.id, one.reward) for one in self.counted)
 
 
 async def play(

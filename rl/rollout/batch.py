@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
-from agentflow.rl.algorithms.signal import groups_with_signal, turns_with_signal
+from agentflow.rl.algorithms.signal import groups_with_signal
 from agentflow.rl.rollout.packing import TrainingSample
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus, rewarded
 from agentflow.tools.coded_error import Cause
@@ -99,13 +99,10 @@ def assign_credit(
 
 
 def signal_of(rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> dict[str, float]:
-    """Return the share of groups and of turns that have a signal, over the rollouts that are trained on."""
-    counted = {key: row for key, row in rows.items() if row["counted"]}
-    rollouts = [_facts(session, keys, counted, rewards) for (_, session), keys in _sessions(counted).items()]
-    return {
-        "groups_with_signal": groups_with_signal(rollouts).value,
-        "turns_with_signal": turns_with_signal(rollouts).value,
-    }
+    """Return the share of groups that have a signal, over the rollouts that are trained on."""
+    sessions = _sessions({key: row for key, row in rows.items() if row["counted"]})
+    found = groups_with_signal((question_of(session), rewards[keys[0]]) for (_, session), keys in sessions.items())
+    return {"groups_with_signal": found.value}
 
 
 def _sessions(rows: Mapping[str, Facts]) -> dict[tuple[str, str], list[str]]:

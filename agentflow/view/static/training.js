@@ -63,7 +63,7 @@ function figures({ lines, measured }) {
     curves("Rollouts that were left out, share", both("left_out"), share),
     stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
-    curves("Signal, share of groups and of turns", [["groups", of("train", "groups_with_signal")], ["turns", of("train", "turns_with_signal")]], share),
+    curves("Signal, share of groups", [["groups", of("train", "groups_with_signal")]], share),
     curves("Supervised loss, nats a token", [["loss", of("train", "nll")]], number(3)),
     curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
     curves("Turns of a rollout", both("turns", measured), number(2)),
