@@ -1,6 +1,6 @@
 """Continuous batching of one model for many callers (Orca, OSDI 2022), on a worker thread and helper threads.
 
-Requests join and leave at token boundaries; those that wait take turns by caller. Each iteration of the worker admits
+Requests join and leave at token boundaries. Each iteration of the worker admits
 waiting requests while slots are free, and then computes one token of every running request, in one forward pass per
 thread. Of a prompt, only the part after its longest prefix in the cache of a running or an earlier request is computed.
 
@@ -15,11 +15,11 @@ other on a busy machine made a prompt ten times slower.
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -116,9 +116,7 @@ class Engine:
         self._cache = model.new_cache()
         self._prefixes = PrefixCache(prefix_tokens)
         self._running: list[_Request] = []  # the index is the slot
-        self._waiting: list[tuple[int, int, _Request]] = []
-        """A heap, by turn and then by arrival."""
-        self._turn, self._arrivals = 0, count()
+        self._waiting: deque[_Request] = deque()
         self._wake = threading.Condition()
         self._worker: threading.Thread | None = None
         self._threads = threads
@@ -141,7 +139,6 @@ class Engine:
         stop: Sequence[str] = (),
         seed: int | None = None,
         on_token: Callable[[int, float], None] | None = None,
-        turn: int = 0,
     ) -> Future[Completion]:
         """Submit a request; cancelling the future frees its slot.
 
@@ -153,7 +150,6 @@ class Engine:
             stop: Strings that end the reply and are not part of it.
             seed: Seed of the sampling; None means a random one for each call.
             on_token: Called with each token and its log-probability, on the worker's thread; must not raise.
-            turn: Number of turns of other callers to wait for, so that one with many requests does not delay them.
 
         Raises:
             ContextWindowExceeded: The prompt fills all positions of the model.
@@ -171,7 +167,7 @@ class Engine:
             future=Future(),
         )
         with self._wake:
-            heappush(self._waiting, (self._turn + turn, next(self._arrivals), request))
+            self._waiting.append(request)
             self._wake.notify()
             if self._worker is None or not self._worker.is_alive():
                 self._worker = threading.Thread(target=self._work, name="micro-engine", daemon=True)
@@ -236,13 +232,13 @@ class Engine:
         running, admitted, starts = len(self._running), list[_Request](), list[int]()
         try:
             while self._waiting and len(admitted) < min(self._threads, self._slots - running):
-                first = self._turn, _, request = heappop(self._waiting)
+                request = self._waiting.popleft()
                 if request.future.cancelled():
                     continue
                 prompt = request.prompt
                 start, source = self._longest_prefix(prompt)
                 if any(common_prefix(other.prompt, prompt[:-1]) > start for other in admitted):
-                    heappush(self._waiting, first)
+                    self._waiting.appendleft(request)
                     break
                 admitted.append(request)
                 starts.append(start)

@@ -145,7 +145,6 @@ class _Reply:
                 stop=wanted.stops,
                 seed=None if wanted.seed is None else wanted.seed + index,
                 on_token=put if wanted.stream else None,
-                turn=index,
             )
             if wanted.stream:
                 future.add_done_callback(lambda _, put=put: put(None, 0.0))  # type: ignore[misc]

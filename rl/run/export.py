@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.checkpoints import ACTOR, CHECKPOINT, FOLDER, best_checkpoint, checkpoint_of, latest_step
 from agentflow.rl.run.model_card import write_card
@@ -59,7 +58,7 @@ class Checked:
         It is not if it is nearer to the weights before the update by more than rounding explains. Projected on the
         line from the log-probabilities before the update (0) to those after it (1), the export is at
         1/2 - (after^2 - before^2) / (2 shift^2), with a standard error of before / (shift sqrt(tokens)). An update far
-        below the rounding of bfloat16 cannot be told from none this way; see `is_start`.
+        below the rounding of bfloat16 cannot be told from none.
         """
         if self.after > TOLERANCE:
             return False
@@ -159,20 +158,14 @@ def _best(run: Path) -> Path:
 
 
 def _checked(folder: Path, run: Path, step: int) -> Checked | None:
-    """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ, or if the model is
-    the one that the run started from.
-    """
+    """Compare the model in `folder` with the records of `step`. Raises ExportError if they differ."""
     try:
-        untrained, found = is_start(folder, run, step), check(folder, run, step)
+        found = check(folder, run, step)
     except (OSError, ValueError, RuntimeError) as error:
         line = str(error).strip().partition("\n")[0]
         raise ExportError(
             f"transformers cannot compute the written model: {line}; nothing is kept of it", code="not_computed"
         ) from error
-    if untrained:
-        raise ExportError(
-            "the written model has the weights of the run's start; nothing is kept of it", code="untrained"
-        )
     if found and not found.same:
         raise ExportError(
             f"the written model is not the policy of step {step}: {found}; nothing is kept of it", code="other_policy"
@@ -230,43 +223,6 @@ class Recorded:
                 self.places.append(place)
                 self.after.append(new)
                 self.before.append(old)
-
-
-def is_start(folder: Path, run: Path, step: int) -> bool:
-    """Return whether the model in `folder` has the weights that `run` started from, although it updated them by `step`.
-
-    Log-probabilities may miss this after a small update. Return False if the start is not a local folder.
-    """
-    settings = run / "settings.json"
-    named = json.loads(settings.read_bytes()).get("start") if settings.is_file() else None
-    start = SEED if named == "seed" else Path(named or "").expanduser()
-    lines = [line for line in TrainingLog(run).lines() if line["step"] <= step]
-    updated = any(line.get("gradient") for line in lines)
-    return bool(named and updated) and start.is_dir() and _same_weights(folder, start)
-
-
-def _same_weights(folder: Path, other: Path) -> bool:
-    """Return whether all tensors with the same names are equal in the precision of `folder`."""
-    from safetensors import safe_open
-
-    ours, theirs = _tensors(folder), _tensors(other)
-    for name in ours.keys() & theirs.keys():
-        with safe_open(ours[name], "pt") as one, safe_open(theirs[name], "pt") as another:
-            trained, start = one.get_tensor(name), another.get_tensor(name)
-            if trained.shape != start.shape or not trained.equal(start.to(trained.dtype)):
-                return False
-    return bool(ours.keys() & theirs.keys())
-
-
-def _tensors(folder: Path) -> dict[str, Path]:
-    """Return the file of each tensor of a model."""
-    from safetensors import safe_open
-
-    found: dict[str, Path] = {}
-    for path in folder.glob("*.safetensors"):
-        with safe_open(path, "pt") as file:
-            found |= dict.fromkeys(file.keys(), path)
-    return found
 
 
 def check(folder: Path, run: Path, step: int) -> Checked | None:

@@ -168,23 +168,6 @@ def test_cancelling_frees_the_slot(make: Callable[..., Engine], slow: Callable[[
     assert engine.prefilled <= 5 + 5
 
 
-def test_callers_take_turns(make: Callable[..., Engine], slow: Callable[[Engine], None]) -> None:
-    engine, done = make(slots=1), list[str]()
-    slow(engine)
-    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0)
-    until(lambda: len(engine._running) == 1)
-
-    def ask(name: str, turn: int) -> None:
-        future = engine.submit(_prompt(9, 5), max_tokens=1, turn=turn)
-        future.add_done_callback(lambda _: (done.append(name), name == "a2" and ask("late", 1)))
-
-    for name, turn in {"a0": 0, "a1": 1, "a2": 2, "a3": 3, "b0": 0, "b1": 1, "c0": 0}.items():
-        ask(name, turn)
-    endless.cancel()
-    until(lambda: "late" in done)
-    assert done == ["a0", "b0", "c0", "a1", "b1", "a2", "a3", "late"], "who waits is not overtaken for ever"
-
-
 def test_a_failure_goes_to_its_caller_and_the_engine_lives(directory: Path) -> None:
     model, tokenizer = MicroModel.load(directory), MicroTokenizer.load(directory)
     prefill, step = model.prefill, model.step

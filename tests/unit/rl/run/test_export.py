@@ -149,24 +149,6 @@ def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int,
     assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4", "planner"}
 
 
-@pytest.mark.parametrize(("gradient", "refused"), [(0.3, True), (0.0, False)])
-def test_the_start_of_a_run_that_updated_it_is_refused(
-    gradient: float, refused: bool, run: Path, tmp_path: Path
-) -> None:
-    """Without recorded tokens nothing else would tell it from the trained model."""
-    start = run / "checkpoints/global_step_3/actor/huggingface"
-    settings = {"start": str(start), "temperature": 1.0, "validation_temperature": 1.0}
-    (run / "settings.json").write_text(json.dumps(settings))
-    (run / "metrics.jsonl").write_text(json.dumps({"step": 1, "split": "train", "gradient": gradient}) + "\n")
-    assert export(run / "checkpoints/global_step_4", tmp_path / "trained") == 4
-    if refused:
-        with fails(ExportError, "untrained"):
-            export(run, tmp_path / "planner")
-        assert not (tmp_path / "planner").exists()
-    else:
-        assert export(run, tmp_path / "planner") == 3
-
-
 @pytest.mark.parametrize(
     ("after", "before", "shift", "same"),
     [
