@@ -10,7 +10,6 @@ pytest.importorskip("verl")
 
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.launch import checks
-from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.local_policy import folder_of
 from agentflow.rl.launch.preview import Preview
 from agentflow.rl.micro.chat_model import SEED

@@ -27,7 +27,7 @@ from tests.unit.rl.trainer.steps import Queue, Workers, put, queue, trained  # n
 from tests.unit.rl.trainer.tensors import tiny
 
 VOCABULARY = 23
-RATE = 0.2
+RATE = 0.1
 LEFT_OUT = (RolloutStatus.TIMED_OUT, RolloutStatus.ENDPOINT_FAILED, RolloutStatus.CRASHED)
 
 
