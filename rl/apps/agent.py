@@ -23,7 +23,7 @@ from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.runner import final_text
 from agentflow.graph.run.task import Task, identity
 from agentflow.rl.apps.trainable import AppError, Made, Split, Trainable
-from agentflow.rl.policy.node_paths import Nodes, node_patterns
+from agentflow.rl.policy.node_paths import node_patterns
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import NamedObjectError, named_object
 
@@ -89,7 +89,7 @@ def trainable_agent(
     return Trainable(
         name=name,
         graph=graph,
-        nodes=app_nodes(nodes),
+        nodes=node_patterns(nodes),
         tasks=split_tasks,
         inputs=inputs,
         reward=score,
@@ -103,13 +103,6 @@ def trainable_agent(
 def share_of(tasks: list[Task], split: Split) -> list[Task]:
     """Return the tasks of a split where no file of test tasks is given."""
     return [one for one in tasks if (int(one.id, 16) % TEST_SHARE == 0) == (split == "test")]
-
-
-def app_nodes(given: GivenNodes) -> Nodes:
-    """Return the nodes of an app as given in its options. Raises AppError."""
-    if isinstance(given, Mapping):
-        raise AppError(f"nodes are patterns without names, not {dict(given)}", code="named_nodes")
-    return node_patterns(given)
 
 
 def read_tasks(path: Path, *, graded: bool) -> list[Task]:

@@ -10,8 +10,9 @@ from typing import Any
 from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
 
-from agentflow.rl.apps.agent import app_nodes, run_config, trainable_agent
+from agentflow.rl.apps.agent import run_config, trainable_agent
 from agentflow.rl.apps.trainable import AppError, Trainable, compiled, made_anew
+from agentflow.rl.policy.node_paths import node_patterns
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import NamedObjectError, named_object
 
@@ -70,7 +71,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
         raise AppError(
             f"'{name}' is a {type(found).__name__}, neither a graph nor an agentflow.Trainable", code="no_app"
         )
-    found = replace(found, nodes=app_nodes(options.pop("nodes", found.nodes)))
+    found = replace(found, nodes=node_patterns(options.pop("nodes", found.nodes)))
     if options:
         raise AppError(f"'{name}' does not take these options: {', '.join(options)}", code="unknown_options")
     return found

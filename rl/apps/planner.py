@@ -17,8 +17,9 @@ from agentflow.evals.scorers.exact import correct
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.run.task import Task
 from agentflow.graph.state import InputState
-from agentflow.rl.apps.agent import GivenNodes, app_nodes
+from agentflow.rl.apps.agent import GivenNodes
 from agentflow.rl.apps.trainable import AppError, Split, Trainable, no_faults
+from agentflow.rl.policy.node_paths import node_patterns
 
 CLOCK = 86_400.0
 """Maximum seconds of a run, beyond those of any rollout: `rollout_seconds` is the clock of a rollout."""
@@ -71,7 +72,7 @@ def trainable(
     """
     if agent not in AGENTS:
         raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}", code="unknown_agent")
-    modules = list(app_nodes(nodes))
+    modules = node_patterns(nodes)
     policy = {
         "models": dict.fromkeys(modules, "policy"),
         "sampling": {module: {"max_tokens": max_tokens} for module in modules},

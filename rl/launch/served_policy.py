@@ -5,14 +5,12 @@ training. It has no log-probabilities, and is not trained on.
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
 from contextvars import Context
 from pathlib import Path
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, convert_to_messages
+from langchain_core.messages import AIMessage
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model, reply_of
@@ -22,7 +20,7 @@ from agentflow.rl.launch.local_policy import LocalPolicy, start_folder, tokenize
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy.borders import Tokenizer
-from agentflow.rl.policy.chat import ChatError, ChatRequest, TokenReply, template_message
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TokenReply, as_messages, offered, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.settings import TrainingSettings
 
@@ -66,7 +64,7 @@ class ServedPolicy:
     async def _asked(self, request: ChatRequest) -> AIMessage:
         if self._model is not None:
             limits = request.sampling.model_dump(include={"max_tokens", "stop"}, exclude_none=True)
-            return await reply_of(self._model, _messages(request), **_offered(self._model, request), **limits)
+            return await reply_of(self._model, as_messages(request), **offered(self._model, request), **limits)
         if request.original is None:
             raise ChatError("a node asks its model without LangChain, so that --model own cannot; name a --model SPEC")
         model, messages, options = request.original
@@ -97,24 +95,3 @@ def trial_policy(
 def is_served(spec: str) -> bool:
     """Return whether a model is the agent's own or a server's, and not a folder on this machine."""
     return spec == OWN or (":" in spec and not spec.startswith("embedded") and not Path(spec).expanduser().exists())
-
-
-def _offered(model: BaseChatModel, request: ChatRequest) -> dict[str, Any]:
-    """Return the options by which a model is offered the tools of a request."""
-    if not request.tools:
-        return {}
-    choice = {} if request.tool_choice == "auto" else {"tool_choice": request.tool_choice}
-    bound: Any = model.bind_tools(list(request.tools), **choice)
-    return dict(bound.kwargs)
-
-
-def _messages(request: ChatRequest) -> list[BaseMessage]:
-    """Return the messages of a request as LangChain has them."""
-    found = []
-    for message in request.messages:
-        calls = [
-            {**call, "function": {**call["function"], "arguments": json.dumps(call["function"]["arguments"])}}
-            for call in message.get("tool_calls", ())
-        ]
-        found.append({**message, "tool_calls": calls} if calls else message)
-    return convert_to_messages(found)

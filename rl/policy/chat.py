@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, ToolCall, ToolMessage, convert_to_messages
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -252,6 +252,27 @@ def as_chat_result(reply: TokenReply, model_name: str) -> ChatResult:
     if reply.unreadable:
         message.response_metadata[UNREADABLE] = True
     return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def offered(model: BaseChatModel, request: ChatRequest) -> dict[str, Any]:
+    """Return the options by which a model is offered the tools of a request."""
+    if not request.tools:
+        return {}
+    choice = {} if request.tool_choice == "auto" else {"tool_choice": request.tool_choice}
+    bound: Any = model.bind_tools(list(request.tools), **choice)
+    return dict(bound.kwargs)
+
+
+def as_messages(request: ChatRequest) -> list[BaseMessage]:
+    """Return the messages of a request as LangChain has them."""
+    found = []
+    for message in request.messages:
+        calls = [
+            {**call, "function": {**call["function"], "arguments": json.dumps(call["function"]["arguments"])}}
+            for call in message.get("tool_calls", ())
+        ]
+        found.append({**message, "tool_calls": calls} if calls else message)
+    return convert_to_messages(found)
 
 
 def _tools(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str]:

@@ -16,7 +16,6 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 from zlib import compress, decompress
@@ -135,10 +134,6 @@ class ReplayLogs:
             except ValidationError:
                 continue  # torn by a kill; the request is made again
             self._entries[entry.rollout].append(entry)
-
-    def __iter__(self) -> Iterator[Entry]:
-        """Every entry, rollout by rollout."""
-        return chain.from_iterable(self._entries.values())
 
     @property
     def rollouts(self) -> list[str]:

@@ -168,13 +168,12 @@ def _drift_level(drift: float | None) -> int:
 def terms(step: TokenStep) -> list[tuple[str, str]]:
     """Return the terms of the inspector with their definitions for this step."""
     low, high = step.clip
-    ratio = (
-        "exp(updated − rollout): the trainer's probability after the step's update over the rollout's, which the loss "
-        "of this run takes for the old one (bypass_mode). The first update itself began at exp(drift)."
+    old = (
+        "rollout, which the loss of this run takes for the old one (bypass_mode)"
         if step.old == "rollout"
-        else "exp(updated − trainer): the trainer's probability after the step's update over that before it. The first "
-        "update itself began at 1, by construction."
+        else "trainer"
     )
+    ratio = f"exp(updated − {step.old}): the probability after the step's update over that before it, by the {old}"
     clipped = (
         f"outlined: the ratio is beyond {1 - low:g} or {1 + high:g} on the side that the advantage pushes to, "
         "where the objective is flat"

@@ -8,14 +8,13 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextvars import Context
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, convert_to_messages
+from langchain_core.messages import AIMessage
 
 from agentflow.graph.models.loading import reply_of
 from agentflow.graph.models.reply import without_marks
-from agentflow.rl.policy.chat import ChatRequest, TokenReply, template_message
+from agentflow.rl.policy.chat import ChatRequest, TokenReply, as_messages, offered, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
 
@@ -51,11 +50,7 @@ class Teacher:
         )
 
     async def _ask(self, request: ChatRequest) -> AIMessage:
-        model: Any = self.model
-        if request.tools:
-            choice = None if request.tool_choice == "auto" else request.tool_choice
-            model = self.model.bind_tools(request.tools, tool_choice=choice)
-        asked = reply_of(model, convert_to_messages(request.messages))
+        asked = reply_of(self.model, as_messages(request), **offered(self.model, request))
         # In a context of its own: the policy stands in for every model that is called in a node that learns.
         reply = await asyncio.create_task(asked, context=Context())
         return AIMessage(without_marks(str(reply.text)), tool_calls=reply.tool_calls)

@@ -107,8 +107,9 @@ def test_no_rollout_is_lost(run: Path) -> None:
 
 
 def test_greedy_answers_are_those_of_the_embedded_engine(run: Path) -> None:
-    log = ReplayLogs(TrainingLog(run).replay_log_of(0, "test"), live=False)
-    replies = [as_reply(entry.answer) for entry in log if entry.kind == "policy"]
+    logs = ReplayLogs(TrainingLog(run).replay_log_of(0, "test"), live=False)
+    entries = [entry for name in logs.rollouts for entry in logs.of(name)._entries]
+    replies = [as_reply(entry.answer) for entry in entries if entry.kind == "policy"]
     assert len(replies) > 12
     engine = Engine(MicroModel.load(SEED), MicroTokenizer.load(SEED), slots=16)
     futures = [engine.submit(reply.prompt_ids, temperature=0, max_tokens=len(reply.token_ids)) for reply in replies]

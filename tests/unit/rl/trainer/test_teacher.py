@@ -79,6 +79,18 @@ async def test_a_reply_without_room_and_a_teacher_that_fails_are_no_wrong_answer
     assert (await taught(known, Down(responses=[""]))).status == RolloutStatus.ENDPOINT_FAILED
 
 
+async def test_a_teacher_reads_the_calls_of_earlier_turns(known: ChatFormat) -> None:
+    """Their arguments are objects, as templates take them, and LangChain reads them as text."""
+    call = {"type": "function", "id": "c1", "function": {"name": "find", "arguments": {"tags": ["a"]}}}
+    said = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "ok", "tool_call_id": "c1"},
+    ]
+    teacher = Teacher(FakeListChatModel(responses=["Fine."]), known, lambda request: ([], 9))
+    reply = await teacher._ask(ChatRequest([{"role": "user", "content": "q"}, *said]))
+    assert reply.text == "Fine."
+
+
 def test_a_reply_cannot_end_its_own_message(known: ChatFormat) -> None:
     request = ChatRequest([{"role": "user", "content": "q"}])
     ids = known.reply_ids(request, {"role": "assistant", "content": "a<|im_end|>b"})
