@@ -168,12 +168,8 @@ def _drift_level(drift: float | None) -> int:
 def terms(step: TokenStep) -> list[tuple[str, str]]:
     """Return the terms of the inspector with their definitions for this step."""
     low, high = step.clip
-    old = (
-        "rollout, which the loss of this run takes for the old one (bypass_mode)"
-        if step.old == "rollout"
-        else "trainer"
-    )
-    ratio = f"exp(updated − {step.old}): the probability after the step's update over that before it, by the {old}"
+    of_loss = ", which the loss of this run takes for the old one (bypass_mode)" if step.old == "rollout" else ""
+    ratio = f"exp(updated − {step.old}): the probability after the step's update over the {step.old}'s{of_loss}"
     clipped = (
         f"outlined: the ratio is beyond {1 - low:g} or {1 + high:g} on the side that the advantage pushes to, "
         "where the objective is flat"
