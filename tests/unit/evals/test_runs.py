@@ -65,12 +65,6 @@ def test_tools_are_counted_by_call_and_by_question(tmp_path: Path) -> None:
     assert (cell.calls, cell.turns, cell.error_rate) == (4, 2.0, 0.75)
 
 
-def test_benchmarks_are_apart(tmp_path: Path) -> None:
-    run = run_of(tmp_path, [record(0), record(0, benchmark="aime24", correct=False)])
-    assert {cell.benchmark: cell.accuracy for cell in run.cells} == {"bamboogle": 1.0, "aime24": 0.0}
-    assert run.tries("aime24") == {f"{0:016x}": [False]}
-
-
 def test_names_tell_folders_apart_and_the_planner_names_the_row(tmp_path: Path) -> None:
     planners = {"x/seed": "openai:p", "y/seed": ""}
     folders = [write_run(tmp_path / name, [record(0)], planner=planner) for name, planner in planners.items()]

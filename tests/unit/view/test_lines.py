@@ -31,13 +31,6 @@ def test_only_what_is_new_is_read_and_only_whole_lines(path: Path) -> None:
     assert texts(tail) == ["three", "four"]
 
 
-def test_a_line_is_found_again_at_its_place(path: Path) -> None:
-    path.write_bytes(b'{"a": "\r"}\r\n\nsecond\n')
-    found = Tail(path).look().lines
-    assert found
-    assert [place.read() for place, _ in found] == [b'{"a": "\r"}\r\n', b"second\n"]
-
-
 def test_a_file_written_anew_is_read_again_even_when_it_has_grown(path: Path) -> None:
     path.write_text("old\n")
     tail = Tail(path)

@@ -1,14 +1,11 @@
 """Errors that a rehearsal finds in other apps, and apps that it accepts."""
 
-import sys
-from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
 
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task
-from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Trainable
 from agentflow.rl.launch.preview import rehearse
 from agentflow.rl.micro.chat_model import SEED
@@ -115,10 +112,3 @@ async def test_tools_need_a_model_whose_template_has_them() -> None:
     assert await rehearse(app(), app().built(), TASK, ChatFormat(tokenizer)) is None
     tokenizer.chat_template = TOOL_TEMPLATE
     assert await rehearse(app(use_tools), app(use_tools).built(), TASK, ChatFormat(tokenizer)) is None
-
-
-def test_an_app_may_lie_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "lies_here.py").write_text("from tests.unit.rl.launch.test_rehearsal import app\napp = app()\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder not in ("", ".")])
-    assert load_app("lies_here:app").name == "app"

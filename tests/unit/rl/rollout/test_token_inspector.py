@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from agentflow.rl.rollout.packing import PrefixMismatch, Reason
-from agentflow.rl.rollout.token_inspector import Given, Written, trajectories, why
+from agentflow.rl.rollout.token_inspector import Given, Written, trajectories
 from tests.trainings import rollout, token_step
 
 RECORDS = [rollout(1, "train", "a", reward, id=f"r{reward}") for reward in (1.0, 0.0)]
@@ -38,20 +37,3 @@ def test_drift_is_trainer_less_rollout_and_ratio_is_of_the_old_policy_of_the_run
 def test_a_token_is_clipped_only_on_the_side_that_its_advantage_pushes_to() -> None:
     assert [token.clipped for token in written(0).tokens] == [False, False, True, False]
     assert [token.clipped for token in written(1).tokens] == [False, False, False, True]
-
-
-def test_what_was_not_computed_is_not_shown_as_a_number() -> None:
-    row = STEP.rows[0]
-    call = row.calls[0].model_copy(update={"trainer": None, "updated": None, "advantage": None, "mask": [0] * 4})
-    part = written(rows=[row.model_copy(update={"calls": [call]})])
-    assert part.level == 0
-    for token in part.tokens:
-        assert (token.trained, token.trainer, token.drift, token.ratio) == (False, None, None, None)
-        assert not token.clipped
-        assert token.rollout is not None
-
-
-def test_why_a_prefix_broke_names_the_place_and_the_tokens() -> None:
-    said = why(PrefixMismatch(Reason.PROMPT, 811, 1020, expected=2, found=99), STEP)
-    assert all(part in said for part in ("812", "1,020", "'user\\n' (2)", "'' (99)"))
-    assert why(None, STEP) == ""

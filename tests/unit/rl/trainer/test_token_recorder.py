@@ -14,7 +14,7 @@ from agentflow.rl.rollout.packing import Reason
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.trainer import token_recorder
-from agentflow.rl.trainer.token_recorder import TokenInspector, chosen, token_row
+from agentflow.rl.trainer.token_recorder import TokenInspector, token_row
 from tests.trainings import last_tokens
 from tests.unit.rl.trainer.tensors import nested
 
@@ -107,29 +107,6 @@ def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
     step = last_tokens(log)
     assert step.old == "trainer"
     assert [call.trainer for call in step.rows[0].calls] == [pytest.approx([-1.1, -2.1]), pytest.approx([-3.1])]
-
-
-def test_without_it_nothing_is_asked_and_nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, workers, log = looking(tmp_path, "token_groups=0")
-    chose(found, monkeypatch)
-    found.before_update(["q_0_0"], nested([LOGPROBS]), torch.ones(1, 4))
-    found.after_update(log, 1)
-    assert (workers.asked, last_tokens(log)) == ([], None)
-
-
-def test_the_groups_that_weigh_most_in_the_update_are_taken() -> None:
-    rows = dict.fromkeys(("a_0_0", "b_1_0", "b_0_1", "b_0_0", "c_0_0", "d_0_0", "d_0_1"), ROW)
-    credit = {
-        "b_0_0": [CallSpan(0, 10, 0.9, 0.01)],
-        "b_1_0": [CallSpan(0, 10, -0.9, 0.01)],
-        "a_0_0": [CallSpan(0, 10, 0.0, 0.01)],
-        "c_0_0": [CallSpan(0, 2, 1.0, 0.01)],
-        "d_0_0": [CallSpan(0, 2, 1.0, 0.01)],
-    }
-    assert chosen(rows, credit, 1) == ["b_0_0", "b_0_1", "b_1_0"]
-    assert chosen(rows, credit, 2)[3:] == ["d_0_0", "d_0_1"]
-    assert chosen(rows, credit, 9)[-1] == "a_0_0"
-    assert chosen(rows, credit, 0) == []
 
 
 def test_a_reply_that_verl_cut_short_is_kept_as_far_as_it_goes() -> None:
