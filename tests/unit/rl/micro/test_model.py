@@ -71,3 +71,14 @@ def test_rope_theta_is_found_wherever_it_is(rope: dict[str, Any], theta: float) 
 def test_another_architecture_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change)).replace("rope_scaling", "rope_type")):
         MicroConfig.parse({**checkpoint.CONFIG, **change})
+
+
+def test_a_missing_key_and_missing_or_misshapen_weights_are_named() -> None:
+    config = MicroConfig.parse(checkpoint.CONFIG)
+    weights = checkpoint.weights(checkpoint.CONFIG)
+    with pytest.raises(ValueError, match="intermediate_size"):
+        MicroConfig.parse({key: value for key, value in checkpoint.CONFIG.items() if key != "intermediate_size"})
+    with pytest.raises(ValueError, match=r"model\.norm\.weight"):
+        MicroModel(config, {name: tensor for name, tensor in weights.items() if name != "model.norm.weight"})
+    with pytest.raises(ValueError, match=r"model\.norm\.weight.*\(5,\)"):
+        MicroModel(config, {**weights, "model.norm.weight": np.ones(5, np.float32)})
