@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 from google.protobuf.json_format import MessageToDict
 from langgraph.errors import GraphBubbleUp
 from openinference.instrumentation import TraceConfig
@@ -173,9 +172,10 @@ class _Span(ObjectProxy):  # type: ignore[type-arg]  # its generic is for type c
             kind = exception.error.value if isinstance(exception, ToolFailure) else type(exception).__name__
             self._self_error = kind, str(exception)
 
-    def add_event(self, name: str, attributes: Mapping[str, Any], *_: object, **__: object) -> None:
-        """Take note of an error that is no Exception, which the library tells in this way."""
-        self._self_error = attributes["exception.type"], attributes["exception.message"]
+    def add_event(self, name: str, attributes: Mapping[str, Any] | None = None, *_: object, **__: object) -> None:
+        """Take note of an error that is no Exception, which the library tells in this way; it has no other events."""
+        if attributes and "exception.type" in attributes:
+            self._self_error = attributes["exception.type"], attributes["exception.message"]
 
     def set_status(self, *_: object) -> None:
         """Set the status, with the class of the error and the beginning of its text."""
@@ -244,7 +244,8 @@ def _exporter(to: str) -> SpanExporter:
             raise TracingError(
                 f"cannot write to {to} ({error.strerror}); choose another file", code="unwritable"
             ) from error
-    if to and not _is_address(to):
+    scheme, _, host = to.partition("://")
+    if to and not (scheme in ("http", "https") and host):
         raise TracingError(
             f"otel:{redacted(to)} is neither a collector nor a file; write otel:http://HOST:4318 or otel:FILE.jsonl",
             code="bad_url",
@@ -255,11 +256,3 @@ def _exporter(to: str) -> SpanExporter:
         raise TracingError(
             f"OpenTelemetry cannot be set up ({redacted(str(error))}); see OTEL_EXPORTER_*", code="setup_failed"
         ) from error
-
-
-def _is_address(to: str) -> bool:
-    try:
-        parsed = httpx.URL(to)
-    except (httpx.InvalidURL, ValueError):
-        return False
-    return parsed.scheme in ("http", "https") and bool(parsed.host)
