@@ -1,8 +1,11 @@
 """`agentflow chat` and a streamed answer, as a person at a terminal uses them."""
 
 import os
+import pty
 import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -98,3 +101,27 @@ def test_solve_shows_the_answer_as_it_is_written(home: dict[str, str], server: s
     code, screen = at_terminal(home, [], "solve", "Which word?", "--model", server)
     assert code == 0
     assert plain(screen).count("Answer: hello") == 1
+
+
+READS = (Path(__file__).parent / "cases/interrupt.py.txt").read_text()
+
+
+@pytest.mark.parametrize("line", ["edited", "plain"])
+def test_an_interrupt_between_two_reads_is_noticed_at_once(line: str, tmp_path: Path) -> None:
+    """It was lost until the next key: a Ctrl-C that came while a key was shown, before the next read began."""
+    ours, theirs = pty.openpty()
+    waits, tells = os.pipe()
+    arguments = [sys.executable, "-c", READS, str(waits), line, str(tmp_path / "history")]
+    with subprocess.Popen(arguments, stdin=theirs, stdout=theirs, stderr=theirs, pass_fds=[waits]) as process:
+        os.close(theirs)
+        try:
+            until(ours, "> ")
+            os.write(ours, b"half a line")
+            until(ours, "half a line")
+            os.write(tells, b"x")
+            until(ours, "interrupted")
+            assert process.wait() == 0
+        finally:
+            process.kill()
+    for end in (ours, waits, tells):
+        os.close(end)

@@ -1,9 +1,10 @@
-"""The first hour of a new user: first_hour.md, typed command by command into an empty folder.
+"""The first hour of a new user: first_hour.md, typed command by command into an empty folder; and so is the skill.
 
 Every command runs as a shell runs it, with the installed program on PATH and no key in the environment, and prints what
 the file shows. A server stays up until the end, at a free port instead of the one in the file.
 """
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.pages import ROOT, Step, blocks, steps
 from tests.ports import free_port
@@ -143,3 +145,47 @@ def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
                 if problem := walk.take(step):
                     problems.append(f"{PAGE.name}:{step.line}: {step.command}\n{problem}")
     assert not problems, "\n\n".join(problems)
+
+
+# The skill of coding agents, in a LangGraph repository
+
+SKILL = ROOT / "skills/train-my-agent/SKILL.md"
+
+AGENT = """
+from langchain_openai import ChatOpenAI
+from langgraph.graph import START, MessagesState, StateGraph
+
+model = ChatOpenAI(model="gpt-4o-mini", api_key="none")
+
+
+async def answer(state: MessagesState) -> MessagesState:
+    return {"messages": [await model.ainvoke(state["messages"])]}
+
+
+agent = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer").compile()
+"""
+SHORT = 'def score(task, state) -> float:\n    return 1 / (1 + len(state["messages"][-1].text))\n'
+"""A reward that the included model can learn."""
+
+
+def test_its_commands_take_a_repository_to_a_trained_model(tmp_path: Path) -> None:
+    with walking(tmp_path) as walk:
+        (walk.folder / "my_agent.py").write_text(AGENT)
+        served = {"dependencies": ["."], "graphs": {"agent": "./my_agent.py:agent"}}
+        (walk.folder / "langgraph.json").write_text(json.dumps(served))
+        for step in (step for block in blocks(SKILL) if block.language == "console" for step in steps(block)):
+            assert not (problem := walk.take(step)), f"{step.command}\n{problem}"
+            if " init " in step.command:
+                [columns] = {tuple(json.loads(row)) for row in (walk.folder / "tasks.jsonl").read_text().splitlines()}
+                tasks = [dict(zip(columns, (f"What is {n} plus 2?", str(n + 2)), strict=True)) for n in range(10)]
+                (walk.folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+                assert "def score(task, state)" in (walk.folder / "reward.py").read_text()
+                (walk.folder / "reward.py").write_text(SHORT)
+        assert (walk.folder / "policy/README.md").is_file()
+
+
+def test_a_coding_agent_finds_it() -> None:
+    front = yaml.safe_load(SKILL.read_text().split("---")[1])
+    assert front["name"] == SKILL.parent.name
+    assert len(front["description"]) <= 1024
+    assert "skills/train-my-agent/SKILL.md" in (ROOT / "AGENTS.md").read_text()
