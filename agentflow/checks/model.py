@@ -1,16 +1,14 @@
 """Checks behind `agentflow doctor --model`: one reply of each module, and what the server supports."""
 
 import asyncio
-import json
 import math
-import re
 import time
 from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import httpx
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from agentflow.checks.doctor import Check
 from agentflow.graph.context import Context, Module
@@ -59,7 +57,7 @@ async def examine(spec: str, context: Context) -> list[Check]:
     prompt = max((one["input_tokens"] for one in usage), default=0)
     cold, warm = [await asyncio.to_thread(_sampled, endpoint, temperature) for temperature in TEMPERATURES]
     known = [_context_length(lengths.get(endpoint.model), prompt, context), _logprobs(cold, warm), _token_ids(cold)]
-    return [*checks, *known, await _structured(context)]
+    return [*checks, *known]
 
 
 def _offered(spec: str) -> tuple[Check, Endpoint | None, dict[str, int | None]]:
@@ -207,31 +205,3 @@ def _token_ids(reply: dict[str, Any]) -> Check:
     if reply.get("prompt_token_ids") and choices[0].get("token_ids"):
         return "token ids", "ok", "returned for prompt and reply, as training needs"
     return "token ids", "-", "not returned; to train on replies, serve with vLLM, which takes return_token_ids"
-
-
-def _is_zebra(text: str) -> bool:
-    try:
-        return re.fullmatch(r"zebra-\d\d", text.strip()) is not None or set(json.loads(text)) == {"zebra"}
-    except (ValueError, TypeError):
-        return False
-
-
-_FIELDS: dict[str, Any] = {"properties": {"zebra": {"type": "boolean"}}, "required": ["zebra"]}
-ZEBRA = ReplyForm("probe", {"type": "object", **_FIELDS, "additionalProperties": False}, _is_zebra, "zebra-[0-9][0-9]")
-"""A form that no model writes by itself."""
-
-
-async def _structured(context: Context) -> Check:
-    """Check each way to request a form."""
-    model, supported = await aload_model(context.model_of("planner"), context.sampling_of("planner")), []
-    for way, fields in ZEBRA.requests():
-        try:
-            async with asyncio.timeout(SERVER_SECONDS):
-                reply = await reply_of(model, [HumanMessage("Say hello.")], extra_body=fields)
-        except (ModelError, TimeoutError):
-            continue
-        if ZEBRA.readable(str(reply.text)):
-            supported.append(way)
-    if supported:
-        return "structured output", "ok", f"enforced by {' and '.join(supported)}"
-    return "structured output", "-", "not enforced; for a weak model, use a server that does, such as vLLM"

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import percent
+from agentflow.console.terminal import percent, table
 
 if TYPE_CHECKING:
     from agentflow.evals.confidence import Reliability
@@ -18,12 +17,12 @@ PROMISES = (0.8, 0.9, 0.95, 0.99)
 
 def print_reliability(out: Console, found: "Reliability") -> None:
     """Print the reliability curve, the accuracy at each coverage, and the cost of a right answer there."""
-    curve = _table("confidence", "answers", "right")
+    curve = table(figures=("confidence", "answers", "right"))
     for one in found.bins:
         curve.add_row(f"{one.confidence:.2f}", f"{one.number:,}", f"{one.right:.2f}")
     out.print(curve)
     out.print()
-    covered = _table("answered", "from confidence", "right", "tokens per right answer")
+    covered = table(figures=("answered", "from confidence", "right", "tokens per right answer"))
     for level in found.covered:
         tokens = "" if level.tokens is None else f"{level.tokens:,.0f}"
         covered.add_row(percent(level.coverage), f"{level.threshold:.2f}", f"{level.accuracy:.3f}", tokens)
@@ -39,10 +38,3 @@ def print_calibrated(out: Console, path: Path, calibration: "Calibration", found
         what = "not promised" if threshold is None else f"answers from confidence {threshold:.2f}"
         out.print(Text(f"{f'--abstain {precision:g}':<18}{what}"))
     out.print(Text(f"\n{path}: use it with agentflow solve --calibration {path}"))
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in (first, *others):
-        table.add_column(heading, justify="right")
-    return table

@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import SHORT, counted, percent
+from agentflow.console.terminal import SHORT, counted, percent, table
+from agentflow.evals.scorers.score import Decision
 from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import one_line
 
@@ -43,32 +44,29 @@ def print_summaries(
 def _print_summary(
     out: Console, summary: "Summary", interval: tuple[float, float], prices: "Mapping[str, Price]", *, quiet: bool
 ) -> None:
-    table = Table("family", box=None, pad_edge=False)
-    for heading in ("n", "correct", "accuracy", "turns"):
-        table.add_column(heading, justify="right")
+    shown = table("family", figures=("n", "correct", "accuracy", "turns"))
     for group in summary.families if len(summary.families) > 1 else ():
-        table.add_row(*_row(group, one_line(group.name) or "-"))
-    table.add_section()
-    table.add_row(*_row(summary.total, "all"), style="bold")
-    out.print(table)
+        shown.add_row(*_row(group, one_line(group.name) or "-"))
+    shown.add_section()
+    shown.add_row(*_row(summary.total, "all"), style="bold")
+    out.print(shown)
     for name, value in (*_totals(summary, interval), *_usage(summary, prices), *_failures(summary, quiet=quiet)):
         out.print(Text(f"{name:<18}{value}"))
 
 
 def _table_of_all(by_benchmark: "Mapping[str, Figures]") -> Table:
-    table = Table("benchmark", box=None, pad_edge=False)
     doubtful = any(summary.total.undecided for summary, _ in by_benchmark.values())
     bounds = ("once decided",) if doubtful else ()
     passes = ("pass@k",) if any(summary.pass_at for summary, _ in by_benchmark.values()) else ()
-    for heading in ("n", "accuracy", "95 % interval", *passes, *bounds, "turns", "tool-call errors"):
-        table.add_column(heading, justify="right")
+    headings = ("n", "accuracy", "95 % interval", *passes, *bounds, "turns", "tool-call errors")
+    shown = table("benchmark", figures=headings)
     for name, (summary, (low, high)) in by_benchmark.items():
         total = summary.total
         cells = [_questions(total), f"{total.accuracy:.3f}", f"{low:.3f} to {high:.3f}"]
         cells += [", ".join(f"@{k} {share:.3f}" for k, share in summary.pass_at.items())] if passes else []
         cells += [f"{total.accuracy:.3f} to {total.most:.3f}"] if doubtful else []
-        table.add_row(name, *cells, f"{total.mean_turns:.2f}", percent(summary.error_rate))
-    return table
+        shown.add_row(name, *cells, f"{total.mean_turns:.2f}", percent(summary.error_rate))
+    return shown
 
 
 def _row(group: "GroupSummary", name: str) -> Iterable[str]:
@@ -176,18 +174,17 @@ def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str
 
 def print_comparison(out: Console, names: tuple[str, str], found: Mapping[str, "Comparison"]) -> None:
     """Print the difference of two evaluations by benchmark, in percent, and a one-sentence verdict for each."""
-    table = Table("benchmark", box=None, pad_edge=False)
     several = ("corrected",) if len(found) > 1 else ()
     passes = ("pass@k",) if any(one.pass_at for one in found.values()) else ()
-    for heading in ("questions", *names, *passes, "difference", "95 % interval", "p-value", *several):
-        table.add_column(Text(one_line(heading)), justify="right")
+    headings = ("questions", *names, *passes, "difference", "95 % interval", "p-value", *several)
+    shown = table("benchmark", figures=headings)
     for name, one in found.items():
         span = f"{100 * one.low:+.1f} to {100 * one.high:+.1f}"
         p_values = (f"{p:.4f}" if p >= 0.0001 else "< 0.0001" for p in (one.p_value, one.corrected)[: 1 + len(several)])
         shares = [f"{100 * share:.1f}" for share in (one.first, one.second)]
         shares += [_passes(one)] if passes else []
-        table.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, *p_values)
-    out.print(table)
+        shown.add_row(Text(name), f"{one.questions:,}", *shares, f"{100 * one.difference:+.1f}", span, *p_values)
+    out.print(shown)
     for name, one in found.items():
         out.print(Text(f"{name}: {one_line(one.verdict(*names))}"))
 
@@ -221,25 +218,20 @@ def comparison_data(names: tuple[str, str], found: Mapping[str, "Comparison"]) -
 
 def print_rescored(out: Console, before: "Sequence[Record]", after: "Sequence[Record]", gated: Collection[str]) -> None:
     """Print counts of decisions before and after, and the changes; without answers for benchmarks in `gated`."""
-    table = Table("benchmark", box=None, pad_edge=False)
-    for heading in ("tries", "correct before", "after", "undecided before", "after", "changed"):
-        table.add_column(heading, justify="right")
+    headings = ("tries", "correct before", "after", "undecided before", "after", "changed")
+    shown = table("benchmark", figures=headings)
+    pairs = list(zip(before, after, strict=True))
+    changes = [(one, other) for one, other in pairs if one.decision != other.decision]
     for name in dict.fromkeys(record.benchmark for record in before):
-        pairs = [(one, other) for one, other in zip(before, after, strict=True) if one.benchmark == name]
-        figures = (_count(pairs, 0, "correct"), _count(pairs, 1, "correct"))
-        undecided = (_count(pairs, 0, "undecided"), _count(pairs, 1, "undecided"))
-        changed = sum(one.decision != other.decision for one, other in pairs)
-        table.add_row(Text(one_line(name)), *map(str, (len(pairs), *figures, *undecided, changed)))
-    out.print(table)
-    changes = [(one, other) for one, other in zip(before, after, strict=True) if one.decision != other.decision]
+        sides = [[record.decision for record in records if record.benchmark == name] for records in (before, after)]
+        counts = [side.count(decision) for decision in (Decision.CORRECT, Decision.UNDECIDED) for side in sides]
+        changed = sum(one.benchmark == name for one, _ in changes)
+        shown.add_row(Text(one_line(name)), *map(str, (len(sides[0]), *counts, changed)))
+    out.print(shown)
     for one, other in changes[:_SHOWN_CHANGES]:
         out.print(Text(_change(one, other, quiet=one.benchmark in gated)))
     if len(changes) > _SHOWN_CHANGES:
         out.print(Text(f"... and {counted(len(changes) - _SHOWN_CHANGES, 'other change')}"))
-
-
-def _count(pairs: "Sequence[tuple[Record, Record]]", side: int, decision: str) -> int:
-    return sum(pair[side].decision == decision for pair in pairs)
 
 
 def _change(one: "Record", other: "Record", *, quiet: bool) -> str:

@@ -15,7 +15,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.terminal import counted, shortened
+from agentflow.console.terminal import counted, shortened, table
 from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import clean, one_line
 
@@ -210,20 +210,18 @@ def print_usage(out: Console, usage: "Usage", prices: "Mapping[str, Price]") -> 
         for model, tokens in models.items()
     }
     known = [each for each in costs.values() if each is not None]
-    table = Table("module", "model", box=None, pad_edge=False)
-    for heading in ("calls", "read", "written", *(["dollars"] if known else [])):
-        table.add_column(heading, justify="right")
+    shown = table("module", "model", figures=("calls", "read", "written", *(["dollars"] if known else [])))
     for module, models in usage.modules.items():
         for model, tokens in models.items():
-            table.add_row(
+            shown.add_row(
                 Text(one_line(module)), Text(one_line(model)), *_counts(tokens), *_dollars(costs[module, model], known)
             )
-    table.add_section()
+    shown.add_section()
     total = sum(usage.models.values(), Tokens())
     whole = sum(known) if len(known) == len(costs) else None
-    table.add_row("all", "", *_counts(total), *_dollars(whole, known), style="bold")
+    shown.add_row("all", "", *_counts(total), *_dollars(whole, known), style="bold")
     out.print()
-    out.print(table)
+    out.print(shown)
     if usage.calls > total.calls:
         out.print(Text(f"{usage.calls - total.calls} further calls failed, or their server counts no tokens", "dim"))
 

@@ -6,9 +6,12 @@ characters that could rewrite or recolour the terminal (`one_line`).
 
 import json
 import sys
+from collections.abc import Sequence
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from agentflow.tools.redaction import cut
 from agentflow.tools.untrusted_text import one_line
@@ -33,6 +36,14 @@ def print_json(data: object) -> None:
     from pydantic_core import to_jsonable_python
 
     typer.echo(json.dumps(to_jsonable_python(data)))
+
+
+def table(*names: str, figures: Sequence[str] = ()) -> Table:
+    """Return a table without lines: columns of text by `names`, then those of `figures`, aligned to the right."""
+    found = Table(*names, box=None, pad_edge=False)
+    for heading in figures:
+        found.add_column(Text(one_line(heading)), justify="right")
+    return found
 
 
 def counted(number: int, noun: str) -> str:

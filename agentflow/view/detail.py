@@ -31,7 +31,7 @@ def detail(source: Source, name: str, row: Row) -> dict[str, Any]:
     try:
         line = row.place.read()
         if isinstance(source, Evaluation):
-            record = source.record(line)
+            record = model_from_json(Record, line)
             models = own_models(source.settings) if source.settings else {}
             flags = [str(flag) for flag in flags_of(record, models)]
             found = scored(record, source.settings, source.max_turns(row), flags)

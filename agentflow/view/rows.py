@@ -61,6 +61,11 @@ def record_row(record: Record, place: Place) -> Row:
     return Row(place, record.key, record.task.id, outcome, **trace_cells(record), **own)
 
 
+def of_record(line: bytes, place: Place) -> Row:
+    """Return the row of a line of an evaluation. Raises ValidationError."""
+    return record_row(model_from_json(Record, line), place)
+
+
 def of_rollout(line: bytes, place: Place) -> Row:
     """Return the row of a line of a training. Raises ValidationError."""
     record = model_from_json(RolloutTrace, line)

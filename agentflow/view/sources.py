@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agentflow.evals.intervals import accuracy_interval
-from agentflow.evals.record import EvaluationSettings, Record
+from agentflow.evals.record import EvaluationSettings
 from agentflow.evals.results_store import TRACES
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.graph.context import Context
@@ -25,8 +25,8 @@ from agentflow.rl.run.training_log import TOKENS, doing, token_file
 from agentflow.tools.coded_error import Cause
 from agentflow.tools.json_codec import model_from_json, object_from_json
 from agentflow.view.calls import CallsFile
-from agentflow.view.lines import Place, Tail, read_file
-from agentflow.view.rows import Reader, Row, of_rollout, of_trace, read, record_row
+from agentflow.view.lines import Tail, read_file
+from agentflow.view.rows import Reader, Row, of_record, of_rollout, of_trace, read
 
 METRICS, ROLLOUTS = "metrics.jsonl", "rollouts"
 LIVE_SECONDS = 120
@@ -81,6 +81,10 @@ class Source:
         self.path, self.name = path, name
         self.id = id_of(path)
         """Identity in addresses, which therefore contain no path."""
+        self.changed = 0.0
+        """Time of the last write."""
+        self.broken = 0
+        """Number of invalid lines."""
 
     def refresh(self) -> tuple[bool, bool]:
         """Read new lines. Return as `Rows.refresh`."""
@@ -88,16 +92,6 @@ class Source:
 
     def rows(self) -> Sequence[tuple[str, Row]]:
         """Return all rows with their names in addresses, in the order in which they were written."""
-        raise NotImplementedError
-
-    @property
-    def changed(self) -> float:
-        """Return the time of the last write."""
-        raise NotImplementedError
-
-    @property
-    def broken(self) -> int:
-        """Return the number of invalid lines."""
         raise NotImplementedError
 
     @property
@@ -139,21 +133,13 @@ class TraceFile(Source):
 
     def refresh(self) -> tuple[bool, bool]:
         """Read new lines."""
-        return self._rows.refresh()
+        found = self._rows.refresh()
+        self.changed, self.broken = self._rows.tail.changed, self._rows.broken
+        return found
 
     def rows(self) -> Sequence[tuple[str, Row]]:
         """Return the rows, named by line number."""
         return [(str(number), row) for number, row in enumerate(self._rows.rows)]
-
-    @property
-    def changed(self) -> float:
-        """Return the time of the last write."""
-        return self._rows.tail.changed
-
-    @property
-    def broken(self) -> int:
-        """Return the number of invalid lines."""
-        return self._rows.broken
 
     def summary(self) -> dict[str, Any]:
         """Return the entry with the latest question."""
@@ -168,7 +154,7 @@ class Evaluation(TraceFile):
 
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path, name)
-        self._rows = Rows(Tail(path / TRACES), self._row)
+        self._rows = Rows(Tail(path / TRACES), of_record)
         self.calls = CallsFile(path / TRACES)
         self._settings_file = Watched(path / SETTINGS)
         self.settings: EvaluationSettings | None = None
@@ -177,14 +163,7 @@ class Evaluation(TraceFile):
         """Read new lines."""
         if self._settings_file.changed():
             self.settings = _evaluation_settings(self._settings_file.content)
-        return self._rows.refresh()
-
-    def record(self, line: bytes) -> Record:
-        """Return the record of a line. Raises ValidationError."""
-        return model_from_json(Record, line)
-
-    def _row(self, line: bytes, place: Place) -> Row:
-        return record_row(self.record(line), place)
+        return super().refresh()
 
     @property
     def unfinished(self) -> bool:
@@ -242,6 +221,9 @@ class Training(Source):
             changed, more = changed or own, more or rest
             if own and not rows.rows and not rows.tail.changed:
                 del self._files[key]
+        files = self._files.values()
+        self.changed = max(self._settings_file.written, self._metrics.changed, *(rows.tail.changed for rows in files))
+        self.broken = self._broken_metrics + sum(rows.broken for rows in files)
         return changed, more
 
     def _refresh_metrics(self) -> bool:
@@ -288,18 +270,6 @@ class Training(Source):
         flow = self.settings.get("flow")
         zero = flow.get("count_as_zero", []) if isinstance(flow, dict) else []
         return [{"step": step, "split": split, **_measures(rows.rows, zero)} for (step, split), rows in files]
-
-    @property
-    def changed(self) -> float:
-        """Return the time of the last write of metrics or rollouts."""
-        return max(
-            [self._settings_file.written, self._metrics.changed, *(rows.tail.changed for rows in self._files.values())]
-        )
-
-    @property
-    def broken(self) -> int:
-        """Return the number of invalid lines."""
-        return self._broken_metrics + sum(rows.broken for rows in self._files.values())
 
     @property
     def unfinished(self) -> bool:

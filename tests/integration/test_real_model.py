@@ -84,4 +84,3 @@ def test_doctor_tells_what_the_server_can(spec: str) -> None:
     lines = {line.split("  ")[0].strip(): line for line in done.stdout.splitlines() if "  " in line}
     assert f"{llamacpp.TOKENS:,} tokens" in lines["context length"]
     assert "returns none" not in lines["log-probabilities"]
-    assert "response_format" in lines["structured output"]
