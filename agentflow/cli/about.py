@@ -58,15 +58,13 @@ def template(
     ],
 ) -> None:
     """Check what a model's chat template costs in training; exits with 1 if a prompt rewrites earlier turns."""
-    from agentflow.rl.rollout.template import TemplateError, certify, folder_on_disk, load_tokenizer
+    from agentflow.rl.rollout.template import certify, folder_on_disk, load_tokenizer
 
     try:
         with console(stderr=True).status("the tokenizer is being loaded"):
             found = certify(load_tokenizer(folder_on_disk(folder)))
     except ImportError as error:
         fail(f"needs {error.name}; install it with: {pip_install('local')}", MISUSED)
-    except TemplateError as error:
-        fail(str(error), MISUSED)
     print_template(console(), found)
     if found.plain.rows > 1:
         fail("with this template a trajectory cannot be one row; training works, at the cost above", FAILED)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import FAILED, fail
 from agentflow.cli.options import AsJson
 from agentflow.cli.report import read_folders
 from agentflow.console.confidence import print_calibrated
@@ -23,16 +23,14 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Fit how sure an answer is, on scored answers to questions of your own kind."""
-    from agentflow.evals.confidence import CalibrationError, fit, reliability
+    from agentflow.evals.confidence import fit, reliability
     from agentflow.graph.confidence import FILE
 
     [found] = read_folders([run])
     path = out or run / FILE
+    calibration = fit(found.records, found.settings)
     try:
-        calibration = fit(found.records, found.settings)
         path.write_text(calibration.model_dump_json() + "\n", encoding="utf-8")
-    except CalibrationError as error:
-        fail(str(error), MISUSED)
     except OSError as error:
         fail(f"{path} could not be written ({error.strerror}); choose another --out", FAILED)
     measured = reliability(calibration.held_out)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.group import FAILED, say
 from agentflow.cli.observing import observing
 from agentflow.cli.option_groups import with_groups
 from agentflow.cli.options import AttendedOptions, KeepingOptions, Tracing, agent_of
@@ -128,13 +128,11 @@ class _Conversation:
         self._runner, self._open = asyncio.Runner(), AsyncExitStack()
 
     def __enter__(self) -> "_Conversation":
-        from agentflow.graph.checkpoints import CheckpointError
-
         try:
             self._agent: Agent = self._runner.run(self._start())
-        except CheckpointError as error:
+        except BaseException:
             self._runner.close()
-            fail(str(error), MISUSED if error.configuration else FAILED)
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -28,10 +28,7 @@ def build(
 
     index = out or dump.with_name(f"{dump.name.partition('.')[0] or 'corpus'}.sqlite")
     start = time.monotonic()
-    try:
-        source = Dump(dump)
-    except CorpusError as error:
-        fail(str(error), MISUSED)
+    source = Dump(dump)
     try:
         with BuildView(console(stderr=True)) as view:
             number = build_index(index, source.passages(), lambda so_far: view.show(so_far, source.done, source.total))

@@ -24,12 +24,8 @@ def check_data(
 ) -> None:
     """Show what is read of a file of questions, how answers will be scored, and what is wrong with it."""
     from agentflow.evals.benchmarks.check import check
-    from agentflow.evals.benchmarks.errors import BenchmarkError
 
-    try:
-        found = check(file)
-    except BenchmarkError as error:
-        fail(str(error), MISUSED)
+    found = check(file)
     for place, one in list(found.tasks.items())[:show]:
         typer.echo(f"{place}: {bounded_line(one.stem, 100)}\n  answer: {bounded_line(one.gold, 100)}")
         for letter, text in one.data.get("options", {}).items():
@@ -61,15 +57,11 @@ def from_traces(
     limit: Annotated[int | None, typer.Option(min=1, help="Most questions.")] = None,
 ) -> None:
     """Make tasks and supervised data of runs that were recorded, without secrets and personal data."""
-    from agentflow.evals.run_folder import RunFolderError
     from agentflow.rl.traces.convert import convert
-    from agentflow.rl.traces.episode import TracesError
 
     chosen = "" if format == "auto" else format
     try:
         written, dropped = convert(source, out, format=chosen, min_reward=min_reward, limit=limit)
-    except (RunFolderError, TracesError) as error:
-        fail(str(error), MISUSED)
     except OSError as error:
         fail(f"{error.filename or out} cannot be used ({error.strerror}); choose another --out", FAILED)
     for name, number in written.items():
@@ -86,10 +78,7 @@ def get_data(name: Annotated[str, typer.Argument(help="A benchmark, or all; see 
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS, benchmark
     from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
 
-    try:
-        wanted = list(BENCHMARKS.values()) if name == "all" else [benchmark(name)]
-    except BenchmarkError as error:
-        fail(str(error), MISUSED)
+    wanted = list(BENCHMARKS.values()) if name == "all" else [benchmark(name)]
     code = 0
     for one in wanted:
         try:
@@ -104,10 +93,6 @@ def get_data(name: Annotated[str, typer.Argument(help="A benchmark, or all; see 
 def list_data() -> None:
     """List the benchmarks with their state, number of questions and licence."""
     from agentflow.evals.benchmarks.catalogue import BENCHMARKS
-    from agentflow.evals.benchmarks.errors import BenchmarkError
 
-    try:
-        rows = [(one.name, one.state(), f"{one.size:,}", one.licence, one.title) for one in BENCHMARKS.values()]
-    except BenchmarkError as error:
-        fail(str(error), MISUSED)
+    rows = [(one.name, one.state(), f"{one.size:,}", one.licence, one.title) for one in BENCHMARKS.values()]
     print_benchmarks(console(), rows)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
+from agentflow.cli.group import FAILED, CommandGroup, fail, say
 from agentflow.cli.observing import observing, prices_of
 from agentflow.cli.option_groups import OptionGroup, with_groups
 from agentflow.cli.options import AsJson, Prices, RunOptions, Tracing
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agentflow.evals.audit import Flag
     from agentflow.evals.benchmarks.selection import Selection
     from agentflow.evals.confidence import Reliability
-    from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun, Results
+    from agentflow.evals.evaluate import EvaluationRun, Results
     from agentflow.evals.record import Record
     from agentflow.graph.run.cost import Budget
 
@@ -175,7 +175,7 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure accuracy, turns and tool-call errors on benchmarks."""
-    from agentflow.evals.evaluate import EvaluationRequest
+    from agentflow.evals.evaluate import EvaluationRequest, EvaluationRun
     from agentflow.graph.models.pace import PACE
 
     request = EvaluationRequest(
@@ -193,7 +193,7 @@ def evaluate(
         budget=scoring.budget(),
         call=ctx.meta[CALL],
     )
-    with observing(tracing), _opened(request, running.out) as run:
+    with observing(tracing), asyncio.run(EvaluationRun.open(request, running.out)) as run:
         for hint in request.hints():
             say(f"hint: {hint}")
         _run(run, running)
@@ -216,18 +216,6 @@ def evaluate(
     _show_flags(run.flags, running.out)
 
 
-def _opened(request: "EvaluationRequest", out: Path | None) -> "EvaluationRun":
-    from agentflow.evals.benchmarks.errors import BenchmarkError
-    from agentflow.evals.evaluate import EvaluationRun
-    from agentflow.evals.results_store import ResultsError
-    from agentflow.graph.models.spec import ModelError
-
-    try:
-        return asyncio.run(EvaluationRun.open(request, out))
-    except (BenchmarkError, ModelError, ResultsError) as error:
-        fail(str(error), MISUSED)
-
-
 def _reliability(results: "Results") -> "dict[str, Reliability]":
     """Return the reliability of the confidences of each benchmark's answers, with a note if there are none."""
     from agentflow.evals.confidence import reliability_of
@@ -244,8 +232,6 @@ class _TryFailed(Exception):
 
 def _run(run: "EvaluationRun", running: RunningOptions) -> None:
     """Run the unfinished items with a progress bar. Ends the command on an error."""
-    from agentflow.graph.models.spec import ModelError
-
     records = run.records
     left = run.unfinished(retry=running.retry)
     if left and (other := records.differences):
@@ -265,8 +251,6 @@ def _run(run: "EvaluationRun", running: RunningOptions) -> None:
 
         try:
             asyncio.run(run.run(left, concurrency=running.concurrency, on_record=on_record))
-        except ModelError as error:
-            fail(str(error), MISUSED)
         except _TryFailed as error:
             fail(f"{error}; resume with the same command, --out and --retry", FAILED)
         except KeyboardInterrupt:

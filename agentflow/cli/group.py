@@ -1,5 +1,8 @@
 """Error handling of every command: a user error is one line on stderr and an exit status.
 
+An error that carries a code ends a command by itself; commands catch one only to say more, or to exit with another
+status.
+
 Exit status: 0 on success, 1 if a run failed, 2 for a wrong call or configuration, 130 if interrupted, 141 if the reader
 of the output is gone.
 """
@@ -12,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from agentflow.cli.usage_errors import UsageError, unknown, worded
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import one_line
 
@@ -31,6 +35,9 @@ class CommandGroup(TyperGroup):
         except UsageError as error:
             say(f"error: {worded(error)}")
             code = MISUSED
+        except CodedError as error:
+            say(f"error: {error}")
+            code = MISUSED if getattr(error, "configuration", True) else FAILED
         except SystemExit as end:  # typer and rich end the process so when the other end of a pipe is closed
             if not isinstance(end.__context__, BrokenPipeError):
                 raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import MISUSED, fail
 from agentflow.cli.option_groups import OptionGroup
 from agentflow.console.terminal import console
 from agentflow.tools.json_codec import from_json
@@ -252,16 +252,12 @@ def agent_of(
 def _load_external(context: "Context") -> None:
     """Import external tools and start their servers, which stay up for the run; ends the command if one fails."""
     from agentflow.checks.doctor import examine
-    from agentflow.graph.models.spec import ModelError
     from agentflow.tools.external import is_external
 
     if not any(map(is_external, context.tools)):
         return
-    try:
-        with console(stderr=True).status("the tools are being loaded"):
-            found = asyncio.run(examine(context))
-    except ModelError as error:
-        fail(str(error), MISUSED)
+    with console(stderr=True).status("the tools are being loaded"):
+        found = asyncio.run(examine(context))
     for spec, problem in found.unavailable.items():
         fail(f"{spec} cannot be used: {problem}", MISUSED)
 
@@ -269,13 +265,9 @@ def _load_external(context: "Context") -> None:
 def _load_models(context: "Context") -> None:
     from agentflow.graph.context import MODULES
     from agentflow.graph.models.loading import load_model
-    from agentflow.graph.models.spec import ModelError
 
-    try:
-        for module in MODULES:
-            load_model(context.model_name_of(module), context.sampling_of(module))
-    except ModelError as error:
-        fail(str(error), MISUSED if error.configuration else FAILED)
+    for module in MODULES:
+        load_model(context.model_name_of(module), context.sampling_of(module))
 
 
 def names_in(tools: str, option: str = "--tools") -> tuple[str, ...]:

@@ -81,13 +81,9 @@ def compare(
 
 def read_folders(folders: list[Path]) -> "list[Run]":
     """Read the evaluations in `folders`; ends the command if one cannot be read or is empty."""
-    from agentflow.evals.results_store import ResultsError
     from agentflow.evals.runs import read_runs
 
-    try:
-        runs = read_runs(folders)
-    except ResultsError as error:
-        fail(str(error), MISUSED)
+    runs = read_runs(folders)
     if empty := [run.name for run in runs if not run.records]:
         fail(f"{empty[0]} has no traces yet; run the evaluation first", MISUSED)
     return runs

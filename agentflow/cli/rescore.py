@@ -36,17 +36,13 @@ def rescore(
     from agentflow.evals.judge import cached_judge, judge_name
     from agentflow.evals.provenance import versions
     from agentflow.evals.rescore import rescore as score_again
-    from agentflow.evals.results_store import ResultsError, store_scores
-    from agentflow.graph.models.spec import ModelError
+    from agentflow.evals.results_store import store_scores
 
     [run] = read_folders([folder])
     benchmarks = _benchmarks(run, benchmark or [])
     with CountProgress(console(stderr=True), len(run.records), "scored again") as progress:
-        try:
-            asked = cached_judge(judge) if judge else None
-            after, failures = asyncio.run(score_again(run.records, benchmarks, asked, progress.add))
-        except ModelError as error:
-            fail(str(error), MISUSED)
+        asked = cached_judge(judge) if judge else None
+        after, failures = asyncio.run(score_again(run.records, benchmarks, asked, progress.add))
     if failures:
         say(f"note: the judge did not answer {len(failures)} times ({failures[0]}); run the same again")
     gated = {name for name in run.settings.benchmarks if name in BENCHMARKS and BENCHMARKS[name].gated}
@@ -61,8 +57,6 @@ def rescore(
     settings = {"judge": judge_name(judge) if judge else run.settings.judge}
     try:
         store_scores(folder, changed, settings | {"provenance": [*run.settings.provenance, *again]})
-    except ResultsError as error:
-        fail(str(error), MISUSED)
     except OSError as error:
         fail(f"the scores could not be written ({error.strerror}); make room and run the same again", FAILED)
 

@@ -64,13 +64,9 @@ def serve(
 
 
 def _checkpoint(spec: str) -> "Checkpoint":
-    from agentflow.graph.models.spec import ModelError
     from agentflow.rl.micro.chat_model import checkpoint
 
     provider, _, model = spec.partition(":")
     if provider != "embedded":
         fail(f"{spec} is not an embedded model; write embedded, embedded:trained or embedded:DIRECTORY", MISUSED)
-    try:
-        return checkpoint(model)
-    except ModelError as error:
-        fail(str(error), MISUSED)
+    return checkpoint(model)

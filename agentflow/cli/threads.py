@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, CommandGroup, fail, say
+from agentflow.cli.group import MISUSED, CommandGroup, fail, say
 from agentflow.cli.options import AsJson, Checkpoints
 from agentflow.console.terminal import console, counted, print_json
 from agentflow.console.threads import print_threads, thread_data, thread_text
@@ -95,13 +95,9 @@ def found_run(run: RunLocation, context: "Context") -> "SavedThread":
 
 
 def run_with_checkpoints(work: Coroutine[Any, Any, _Found], run: RunLocation = UNSAVED) -> _Found:
-    """Run `work`; a database error ends the command in one line, and an interrupt prints how to resume."""
-    from agentflow.graph.checkpoints import CheckpointError
-
+    """Run `work`; an interrupt prints how to resume."""
     try:
         return asyncio.run(work)
-    except CheckpointError as error:
-        fail(str(error), MISUSED if error.configuration else FAILED)
     except KeyboardInterrupt:
         if run.thread:
             say(f"the run is saved; resume it with agentflow solve --thread {run.thread}")

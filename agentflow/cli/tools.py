@@ -28,16 +28,12 @@ def list_tools(
     if ctx.invoked_subcommand is not None:
         return
     from agentflow.checks import doctor
-    from agentflow.graph.models.spec import ModelError
     from agentflow.tools.catalogue import STANDARD_TOOLS
 
     if approve:
         _approve(tools)
     names = STANDARD_TOOLS if tools is None else names_in(tools)
-    try:
-        found = asyncio.run(doctor.tools(validated({"tools": list(names), "corpus": corpus})))
-    except ModelError as error:
-        fail(str(error), MISUSED)
+    found = asyncio.run(doctor.tools(validated({"tools": list(names), "corpus": corpus})))
     print_checks(console(), found, as_json=as_json)
 
 
@@ -49,8 +45,6 @@ def _approve(tools: str | None) -> None:
 
     try:
         approved = [external.approve(spec) for spec in names_in(tools or "")]
-    except external.SpecError as error:
-        fail(str(error), MISUSED)
     except OSError as error:
         fail(f"what was pinned cannot be removed ({error.strerror}: {error.filename})", MISUSED)
     if not any(approved):
@@ -73,16 +67,12 @@ def try_tools(
     """
     from agentflow.checks.doctor import tried
     from agentflow.graph.context import DEFAULT_TOOLS
-    from agentflow.graph.models.spec import ModelError
 
     names = DEFAULT_TOOLS if tools is None else names_in(tools)
     calls = dict(_call(text) for text in call or [])
-    try:
-        context = validated({"tools": list(names), "corpus": corpus, "model": model})
-        with console(stderr=True).status("the tools are being tried"):
-            trials = asyncio.run(tried(context, calls))
-    except ModelError as error:
-        fail(str(error), MISUSED)
+    context = validated({"tools": list(names), "corpus": corpus, "model": model})
+    with console(stderr=True).status("the tools are being tried"):
+        trials = asyncio.run(tried(context, calls))
     broken = [trial.name for trial in trials if trial.works == "no"]
     if (unknown := calls.keys() - {trial.name for trial in trials}) and not broken:
         fail(f"--call names {min(unknown)}, which is not among the tools", MISUSED)

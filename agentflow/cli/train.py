@@ -106,7 +106,7 @@ def train(
     from agentflow.rl.launch.estimate import estimate as estimated
     from agentflow.rl.launch.workers import TrainingFailed
     from agentflow.rl.run.training_log import TrainingLog
-    from agentflow.rl.settings import SettingsError, compose_settings
+    from agentflow.rl.settings import compose_settings
 
     whole = show and "all" in (words or [])  # --show all
     given = [word for word in words or [] if not (whole and word == "all")]
@@ -133,8 +133,6 @@ def train(
                 on_remark=say,
                 on_preview=partial(print_preview, terminal),
             )
-    except SettingsError as error:
-        fail(str(error), MISUSED)
     except TrainingFailed as error:
         fail(str(error), FAILED)
     if held_out := TrainingLog(out).held_out():
@@ -206,14 +204,11 @@ def export(
     An adapter is merged. The export is checked: the model must reproduce the trainer's log-probabilities of recorded
     tokens.
     """
-    from agentflow.rl.run.export import Checked, ExportError
+    from agentflow.rl.run.export import Checked
     from agentflow.rl.run.export import export as write
 
     checks: list[Checked | None] = []
-    try:
-        step = write(checkpoint, directory, adapter=adapter, best=best, on_checked=checks.append)
-    except ExportError as error:
-        fail(str(error), MISUSED)
+    step = write(checkpoint, directory, adapter=adapter, best=best, on_checked=checks.append)
     typer.echo(f"the policy of step {step} is in {directory}")
     typer.echo(f"checked: {checks[0]}" if checks[0] else "not checked: the run recorded no tokens of these weights")
     if hub:
@@ -246,14 +241,11 @@ def replay(
     _, works, says = doctor.training()
     if works != "ok":
         fail(f"replay {says}", MISUSED)
-    from agentflow.rl.run.replay import Replay, ReplayError
+    from agentflow.rl.run.replay import Replay
 
-    try:
-        again = Replay(run, step, split)
-        with CountProgress(console(), len(again.rollouts), "") as view:
-            found = asyncio.run(again.run(view.add))
-    except ReplayError as error:
-        fail(str(error), MISUSED)
+    again = Replay(run, step, split)
+    with CountProgress(console(), len(again.rollouts), "") as view:
+        found = asyncio.run(again.run(view.add))
     for difference in found.differences[:MOST_NAMED]:
         typer.echo(difference)
     if (more := len(found.differences) - MOST_NAMED) > 0:

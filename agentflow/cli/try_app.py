@@ -52,15 +52,12 @@ def try_app(
     from agentflow.rl.launch.preview import Preview, notes, obstacles, play
     from agentflow.rl.launch.served_policy import is_served, trial_policy
     from agentflow.rl.rollout.rollout import Rollout
-    from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
+    from agentflow.rl.settings import TrainingSettings, compose_settings
 
-    try:
-        chosen = app_settings(words, tasks, test, reward, nodes, context, config)
-        settings = TrainingSettings.of(compose_settings(preset, chosen))
-        trained = load_app(settings.app, **settings.options)
-        graph, asked = trained.built(), trained.tasks("train", limit)
-    except (SettingsError, AppError) as error:
-        fail(str(error), MISUSED)
+    chosen = app_settings(words, tasks, test, reward, nodes, context, config)
+    settings = TrainingSettings.of(compose_settings(preset, chosen))
+    trained = load_app(settings.app, **settings.options)
+    graph, asked = trained.built(), trained.tasks("train", limit)
     out, zero = console(), settings.flow.count_as_zero
     limits: Any = {"rollouts": rollouts, "seconds": settings.rollout_seconds, "count_as_zero": zero}
 
@@ -77,20 +74,17 @@ def try_app(
             return asyncio.run(play(trained, graph, asked, policy, **limits, on_rollout=show))
 
     try:
-        try:
-            preview = played()
-        except AppError as error:
-            if error.code == "no_tools" and not model:
-                fail(
-                    "the agent calls tools, which the shipped model cannot; --model own plays it with its own model, "
-                    "and --model SPEC or DIR with a server's or a folder's",
-                    MISUSED,
-                )
-            if error.code != "no_tools" or not is_served(model):
-                raise
-            preview = played(tools=True)
+        preview = played()
     except AppError as error:
-        fail(str(error), MISUSED)
+        if error.code == "no_tools" and not model:
+            fail(
+                "the agent calls tools, which the shipped model cannot; --model own plays it with its own model, "
+                "and --model SPEC or DIR with a server's or a folder's",
+                MISUSED,
+            )
+        if error.code != "no_tools" or not is_served(model):
+            raise
+        preview = played(tools=True)
     print_preview(out, preview)
     for note in notes(preview):
         say(note)
