@@ -148,6 +148,10 @@ class Conversations:
             raise ChatError(
                 f"a call asks for {number} replies, and the policy gives one; call it {number} times", code="n"
             )
+        if options.get("logprobs"):
+            raise ChatError(
+                "a call asks for log-probabilities, which the policy does not give; leave logprobs out", code="logprobs"
+            )
         tools, choice = _tools(options)
         form = reply_form(options)
         if form is None:

@@ -98,7 +98,7 @@ def _policy_for(model: BaseChatModel) -> Policy:
     params = model._get_ls_params()
     sampling = Sampling(max_tokens=params.get("ls_max_tokens"), stop=tuple(params.get("ls_stop") or ()) or None)
     options = {**vars(model), **(getattr(model, "model_kwargs", None) or {})}
-    names = (*FORMS, "output_config", "n", "parallel_tool_calls")
+    names = (*FORMS, "output_config", "n", "logprobs", "parallel_tool_calls")
     options = {name: options[name] for name in names if options.get(name) is not None}
     known: dict[str, Any] = {"callbacks": model.callbacks, "tags": model.tags, "metadata": model.metadata}
     return Policy(sampling=sampling, options=options, original=model, **known)

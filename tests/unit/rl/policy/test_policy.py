@@ -227,9 +227,11 @@ def test_models_are_as_before_where_nothing_runs() -> None:
     assert [chunk.text for chunk in model.stream("q")] == list("itself")
 
 
-@pytest.mark.parametrize("model", [outside(n=2), outside().bind(n=2)])
-async def test_several_replies_to_a_call_are_refused(model: Any) -> None:
-    """One came back, and the node read the second."""
+@pytest.mark.parametrize("options", [{"n": 2}, {"logprobs": True}])
+@pytest.mark.parametrize("bound", [False, True])
+async def test_what_the_policy_does_not_give_is_refused(options: dict[str, Any], bound: bool) -> None:
+    """One reply came back, and the node read the second; ids came where LangChain has log-probabilities."""
+    model: Any = outside().bind(**options) if bound else outside(**options)
 
     async def node(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await model.ainvoke(state["messages"])]}
