@@ -22,7 +22,6 @@ from agentflow.graph.clock import timed
 from agentflow.graph.context import Context, Model, Module
 from agentflow.graph.conversation import conversing, quiet
 from agentflow.graph.custom_node import CustomNode, checked_nodes
-from agentflow.graph.events import reported
 from agentflow.graph.recursion_limit import OwnRecursionLimit
 from agentflow.graph.state import InputState, State
 from agentflow.graph.toolbox import Toolbox
@@ -145,9 +144,9 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
         if self.default and not isinstance(runtime.context, Context):
             runtime = runtime.override(context=self.default)
         if self.name == "generator":  # it streams the answer
-            return await reported(self.node, input, runtime)
+            return await self.node(input, runtime)
         with quiet():
-            return await reported(self.node, input, runtime)
+            return await self.node(input, runtime)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """Run the node on the background event loop, for `graph.invoke`."""

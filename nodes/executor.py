@@ -19,7 +19,6 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
 from agentflow.graph.context import Context
-from agentflow.graph.events import tool_called
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
@@ -316,7 +315,6 @@ class Executor:
 
 
 async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[str, Any]:
-    tool_called(state, tool.name, arguments)
     return _done(arguments, await run_tool(tool, arguments, min(TOOL_SECONDS, state.seconds_left())))
 
 

@@ -13,12 +13,12 @@ from tests.integration.server.conftest import CONTEXT, KEY, Server, asked
 SIX_BY_SEVEN = {"messages": [{"role": "user", "content": "What is 6 * 7?"}]}
 
 
-async def custom(client: LangGraphClient, thread: str | None, given: Any, **settings: Any) -> list[dict[str, Any]]:
-    """The run's own events."""
-    stream = client.runs.stream(thread, "agentflow", input=given, stream_mode=["custom"], **settings)
+async def updates(client: LangGraphClient, thread: str | None, given: Any, **settings: Any) -> list[dict[str, Any]]:
+    """What the nodes return."""
+    stream = client.runs.stream(thread, "agentflow", input=given, stream_mode=["updates"], **settings)
     parts = [part async for part in stream]
-    assert {part.event for part in parts} <= {"metadata", "custom"}, parts[-1].data
-    return [part.data for part in parts if part.event == "custom"]
+    assert {part.event for part in parts} <= {"metadata", "updates"}, parts[-1].data
+    return [part.data for part in parts if part.event == "updates"]
 
 
 async def new_thread(client: LangGraphClient) -> str:
@@ -64,11 +64,11 @@ async def test_a_chat_reads_the_answer_as_it_is_written(client: LangGraphClient,
     assert [message["type"] for message in parts[-1].data["messages"]] == ["human", "ai", "tool", "ai"]
 
 
-async def test_no_event_and_no_state_shows_the_key(client: LangGraphClient, server: Server) -> None:
+async def test_no_update_and_no_state_shows_the_key(client: LangGraphClient, server: Server) -> None:
     server.endpoint.requests.clear()
     thread = await new_thread(client)
-    found = await custom(client, thread, SIX_BY_SEVEN, context={"model": server.model})
-    assert found[-1]["type"] == "answer"
+    found = await updates(client, thread, SIX_BY_SEVEN, context={"model": server.model})
+    assert found[-1]["generator"]["answer"] == "42"
     headers = [str(request.headers) for request in server.endpoint.requests]
     assert [KEY in sent for sent in headers] == [True] * 4
     history = await client.threads.get_history(thread, limit=50)
@@ -77,8 +77,8 @@ async def test_no_event_and_no_state_shows_the_key(client: LangGraphClient, serv
 
 async def test_a_call_waits_for_a_person_who_edits_it(client: LangGraphClient, server: Server) -> None:
     thread, context = await new_thread(client), {"model": server.model, "approve_tools": ["python_coder"]}
-    before = await custom(client, thread, SIX_BY_SEVEN, context=context)
-    assert before[-1]["type"] == "approval_needed"
+    before = await updates(client, thread, SIX_BY_SEVEN, context=context)
+    assert "__interrupt__" in before[-1]
     state = await client.threads.get_state(thread)
     [interrupt] = state["tasks"][0]["interrupts"]
     assert interrupt["value"]["arguments"] == {"code": "print(6 * 7)"}
