@@ -10,35 +10,10 @@ been completed, and the result says so.
 Without a checkpointer no run can be resumed, and there is no mark.
 """
 
-from uuid import uuid4
-
 from langgraph.config import get_config
 
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
-
-
-class AtMostOnce:
-    """The marks that this process has written and not used."""
-
-    def __init__(self) -> None:
-        self._fresh: set[str] = set()
-
-    def mark(self) -> str:
-        """Return a new mark."""
-        mark = uuid4().hex
-        self._fresh.add(mark)
-        return mark
-
-    def use(self, mark: str) -> bool:
-        """Return whether the call may be made: true once for each mark."""
-        fresh = mark in self._fresh
-        self._fresh.discard(mark)
-        return fresh
-
-    def unused(self, mark: str) -> None:
-        """Restore a mark whose call was not made."""
-        self._fresh.add(mark)
 
 
 def has_checkpointer() -> bool:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.tools import BaseTool
@@ -26,7 +27,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import Action, PendingCall, Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
-from agentflow.nodes.at_most_once import AtMostOnce, needs_mark, uncertain
+from agentflow.nodes.at_most_once import needs_mark, uncertain
 from agentflow.nodes.planner import given_input
 from agentflow.nodes.reply_parsing import (
     as_data,
@@ -236,7 +237,8 @@ class Executor:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self.toolbox = toolbox
-        self.at_most_once = AtMostOnce()
+        self._marks: set[str] = set()
+        """Marks that this process has written and not used (`at_most_once`)."""
 
     async def __call__(self, state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Return the action, or the arguments of a call that waits for approval or has a mark."""
@@ -255,7 +257,7 @@ class Executor:
             return await self._propose(context, state, plan, tool, card, asks)
         if not call.mark:
             return await self._after_approval(state, call, tool, card)
-        if self.at_most_once.use(call.mark):
+        if call.mark in self._marks:
             return await self._call_marked(state, call, tool)
         if asks:
             return _pending(PendingCall(arguments=call.arguments, plan=plan, since=time.time(), interrupted=True))
@@ -303,14 +305,17 @@ class Executor:
     ) -> dict[str, Any]:
         """Make the call, or leave a mark first if it must not be repeated."""
         if needs_mark(card):
-            return _pending(PendingCall(arguments=arguments, plan=plan, mark=self.at_most_once.mark()))
+            mark = uuid4().hex
+            self._marks.add(mark)
+            return _pending(PendingCall(arguments=arguments, plan=plan, mark=mark))
         return await _run(tool, arguments, state)
 
     async def _call_marked(self, state: State, call: PendingCall, tool: BaseTool) -> dict[str, Any]:
+        self._marks.discard(call.mark)
         try:
             return await _run(tool, call.arguments, state)
         except GraphBubbleUp:
-            self.at_most_once.unused(call.mark)  # the tool itself asks a person, and is called again with the answer
+            self._marks.add(call.mark)  # the tool itself asks a person, and is called again with the answer
             raise
 
 
