@@ -5,7 +5,9 @@ One conditional edge, on the verifier's signal, decides between another round an
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
@@ -18,7 +20,6 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
-from agentflow.graph.clock import timed
 from agentflow.graph.context import Context, Model, Module
 from agentflow.graph.conversation import conversing, quiet
 from agentflow.graph.custom_node import CustomNode, checked_nodes
@@ -135,7 +136,7 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
 
     def __init__(self, node: Node, default: Context | None = None) -> None:
         """Set the node, and the settings for runs that have none."""
-        self.node, self.default = timed(node), default
+        self.node, self.default = node, default
         self.name = getattr(node, "__name__", type(node).__name__).lower()
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
@@ -143,10 +144,11 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
         runtime = get_runtime(Context)
         if self.default and not isinstance(runtime.context, Context):
             runtime = runtime.override(context=self.default)
-        if self.name == "generator":  # it streams the answer
-            return await self.node(input, runtime)
-        with quiet():
-            return await self.node(input, runtime)
+        if pause := input.pause() if isinstance(input, State) else 0.0:
+            input = input.model_copy(update={"deadline": input.deadline + pause})
+        with nullcontext() if self.name == "generator" else quiet():  # the generator streams the answer
+            update = await self.node(input, runtime)
+        return {**({"deadline": input.deadline} if pause else {}), **update, "at": time.time()}
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """Run the node on the background event loop, for `graph.invoke`."""

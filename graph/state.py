@@ -15,6 +15,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from agentflow.tools.result import ErrorClass, ToolResult
 
+SHORTEST_PAUSE = 5.0
+"""Seconds. A shorter gap between two nodes is due to a busy machine, and counts towards the run's time."""
+
 Signal = Literal["continue", "stop"]
 Status = Literal["running", "answered", "out_of_turns", "out_of_time", "no_plan", "abstained"]
 """State of a run; "no_plan": it ended since the planner's model wrote no plan that could be read; "abstained": the
@@ -116,7 +119,7 @@ class State(InputState):
     This is wall-clock time, so that it survives a restart.
     """
     at: float = 0.0
-    """When the last node ended, in seconds since the epoch (`graph.clock`)."""
+    """When the last node ended, in seconds since the epoch."""
 
     @property
     def call(self) -> PendingCall | None:
@@ -127,6 +130,15 @@ class State(InputState):
     def waits(self) -> bool:
         """True while a call waits for a person."""
         return self.call is not None and not self.call.mark
+
+    def pause(self) -> float:
+        """Return the seconds for which nothing worked on a run that was resumed, after a crash or from an old
+        checkpoint whose plan a person has edited. The deadline moves by them.
+
+        A call that waits for approval is accounted for separately (`PendingCall.since`).
+        """
+        pause = time.time() - self.at
+        return pause if self.at and not self.waits and pause >= SHORTEST_PAUSE else 0.0
 
     def seconds_left(self) -> float:
         """Return the seconds until `deadline`, never below zero."""

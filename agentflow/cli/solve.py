@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
     from agentflow.graph.run.run_events import Event
-    from agentflow.graph.run.saved_thread import SavedThread
     from agentflow.graph.run.trace import Trace
+    from agentflow.graph.threads import SavedThread
     from agentflow.nodes.approval import Proposal
 
 app = typer.Typer()
@@ -162,8 +162,8 @@ async def show_run(
 ) -> "Trace":
     """Run a question of a thread, or without one, and show it in `view`, where a person also approves calls."""
     from agentflow.graph.run.runner import asking, run
-    from agentflow.graph.run.saved_thread import config_of
     from agentflow.graph.run.task import Task
+    from agentflow.graph.threads import config_of
 
     async def decide(proposal: "Proposal") -> dict[str, Any]:
         with view.paused() if view else nullcontext():

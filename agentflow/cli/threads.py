@@ -20,8 +20,7 @@ from agentflow.console.threads import print_threads, thread_data, thread_text
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
-    from agentflow.graph.run.saved_thread import SavedThread
-    from agentflow.graph.threads import Thread
+    from agentflow.graph.threads import SavedThread, Thread
 
 _Found = TypeVar("_Found")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -74,7 +73,7 @@ def found_run(run: RunLocation, context: "Context") -> "SavedThread":
     Settings are never taken from the database, since anyone who can write there could name tools to run and servers to
     send keys to.
     """
-    from agentflow.graph.run.saved_thread import saved_thread
+    from agentflow.graph.threads import saved_thread
 
     async def look() -> "SavedThread | None":
         async with _opened(run.spec) as agent:
@@ -123,7 +122,7 @@ def show_thread(
     as_json: AsJson = False,
 ) -> None:
     """Show a conversation: what was said, and the last run with its turns, its answer, or the call that waits."""
-    from agentflow.graph.run.saved_thread import saved_thread
+    from agentflow.graph.threads import saved_thread
 
     async def look() -> "SavedThread | None":
         async with _opened(place(checkpoints)) as agent:

@@ -14,8 +14,7 @@ from agentflow.console.terminal import shortened
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.graph.run.saved_thread import SavedThread
-    from agentflow.graph.threads import Thread
+    from agentflow.graph.threads import SavedThread, Thread
 
 
 def print_threads(out: Console, threads: "Sequence[Thread]") -> None:

@@ -30,10 +30,10 @@ from agentflow.graph.run.failure import Blame
 from agentflow.graph.run.meter import Meter
 from agentflow.graph.run.recorder import Recorder
 from agentflow.graph.run.run_events import Event, OnEvent, Restated, Started, Writing
-from agentflow.graph.run.saved_thread import SavedThread
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, TraceStatus, TraceTurn
 from agentflow.graph.state import InputState, State, Turn
+from agentflow.graph.threads import SavedThread
 from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.coded_error import Cause, CodedError
@@ -86,7 +86,7 @@ async def run(
         task: The task whose question is asked.
         context: The settings of the run.
         inputs: The graph's input; by default, the question as a message (`asking`).
-        config: LangChain's config of the run, such as `saved_thread.config_of` makes for a thread.
+        config: LangChain's config of the run, such as `threads.config_of` makes for a thread.
         observer: Observes the run for further sinks.
         texts: Whether the calls of the trace hold prompts and replies.
         on_event: Is awaited for each event, the turns of `saved` included.

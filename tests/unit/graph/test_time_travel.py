@@ -8,7 +8,6 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentflow.graph.agent import Agent, build_graph
-from agentflow.graph.clock import timed
 from agentflow.graph.context import Context
 from agentflow.graph.state import PendingCall, Plan, State
 from tests.scripted import CONTINUE, STOP, THREAD, Script, Scripted, echo, question
@@ -72,26 +71,14 @@ async def test_a_fork_long_after_has_the_time_that_the_run_had_left(
     assert second.deadline - first.deadline == 3600
 
 
-@pytest.mark.parametrize(("pause", "moves"), [(1.0, False), (3600.0, True)])
-async def test_only_a_pause_moves_the_deadline(pause: float, moves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr(time, "time", lambda: now + pause)
-    state = State(deadline=1100.0, at=now)
-
-    async def node(given: State, runtime: Any) -> dict[str, Any]:
-        return {"seconds": given.seconds_left()}
-
-    update = await timed(node)(state, None)
-    assert update["at"] == now + pause
-    assert update["seconds"] == (100.0 if moves else 99.0)
-    assert update.get("deadline") == (1100.0 + pause if moves else None)
-    plan = Plan(text="")
+@pytest.mark.parametrize(("pause", "counted"), [(1.0, 0.0), (3600.0, 3600.0)])
+def test_only_a_pause_moves_the_deadline(pause: float, counted: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1000.0 + pause)
+    state, plan = State(deadline=1100.0, at=1000.0), Plan(text="")
+    assert (state.pause(), State(deadline=1100.0).pause()) == (counted, 0.0)
     call = PendingCall(arguments={}, plan=plan)
     waiting = state.model_copy(update={"plan": plan, "pending_call": call})
-    assert "deadline" not in await timed(node)(waiting, None)
-    marked = waiting.model_copy(
-        update={"pending_call": call.model_copy(update={"mark": "of a process that was killed"})}
-    )
-    assert ("deadline" in await timed(node)(marked, None)) == moves
-    edited = waiting.model_copy(update={"plan": Plan(**EDITED)})
-    assert ("deadline" in await timed(node)(edited, None)) == moves
+    assert waiting.pause() == 0.0
+    marked = call.model_copy(update={"mark": "of a process that was killed"})
+    assert waiting.model_copy(update={"pending_call": marked}).pause() == counted
+    assert waiting.model_copy(update={"plan": Plan(**EDITED)}).pause() == counted
