@@ -196,7 +196,7 @@ class Context(BaseModel):
         gt=0,
         lt=1,
         title="Abstain",
-        description="Answer only where so large a share of such answers is right (0.9: nine of ten); else say so. "
+        description="Withhold an answer unless this share of such answers is right (0.9: nine of ten). "
         "Needs a calibration.",
     )
     approve_tools: list[str] = Field(

@@ -22,7 +22,7 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit how sure an answer is, on scored answers to questions of your own kind."""
+    """Learn from scored answers how sure an answer is."""
     from agentflow.evals.confidence import fit, reliability
     from agentflow.graph.confidence import FILE
 

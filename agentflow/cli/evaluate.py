@@ -116,7 +116,9 @@ class ScoringOptions(OptionGroup):
     judge: Annotated[
         str, typer.Option(metavar="SPEC", help="Model that decides where the benchmark's rule cannot.")
     ] = ""
-    timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try, else it is wrong.")] = None
+    timeout: Annotated[float | None, typer.Option(min=0.001, help="Most seconds of a try; a longer one is wrong.")] = (
+        None
+    )
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Most input and output tokens of a try, else it is wrong.")
     ] = None

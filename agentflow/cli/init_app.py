@@ -17,7 +17,7 @@ def init(
         str, typer.Argument(metavar="[MODULE:AGENT]", help="The graph; by default, the one of langgraph.json.")
     ] = "",
 ) -> None:
-    """Write tasks and a reward for a LangGraph graph, to fill in; what is there is never overwritten."""
+    """Write tasks and a reward for a LangGraph graph, for you to fill in. Overwrites nothing."""
     from agentflow.rl.apps.loading import load_app, served_graphs
     from agentflow.rl.apps.scaffold import write
     from agentflow.rl.apps.trainable import AppError

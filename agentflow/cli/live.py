@@ -33,7 +33,7 @@ class LearningOptions(OptionGroup):
         ),
     ] = None
     held_out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Tasks that a new version must not lose on; needed by --learn.")
+        Path | None, typer.Option(metavar="FILE", help="Tasks on which a new version must not be worse, for --learn.")
     ] = None
     batch: Annotated[int, typer.Option(min=1, help="Confirmed questions from which a version is trained.")] = 24
     training: Annotated[

@@ -43,7 +43,7 @@ Overrides = Annotated[
     typer.Option(
         "--context",
         metavar="KEY=VALUE|FILE",
-        help="Any other setting, over the options, as in models.verifier=SPEC, memory_tokens=4096 or max_tokens=512; "
+        help="Any setting, which overrides the options: models.verifier=SPEC, memory_tokens=4096, max_tokens=512; "
         "or a JSON file of them.",
     ),
 ]
@@ -120,11 +120,13 @@ class AttendedOptions(RunOptions):
 
     abstain: Annotated[
         float | None,
-        typer.Option(help="Answer only where so large a share of such answers is right, as in 0.9; else say so."),
+        typer.Option(help="Withhold an answer unless this share of such answers is right, as in 0.9."),
     ] = None
     calibration: Annotated[
         str,
-        typer.Option(metavar="FILE", help="Confidence by agentflow calibrate; off; auto: what ships with the model."),
+        typer.Option(
+            metavar="FILE", help="Where confidence is from: a file of agentflow calibrate; off; auto: the model's own."
+        ),
     ] = "auto"
 
     def fields(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def try_app(
         str,
         typer.Option(
             metavar="DIR|SPEC",
-            help="What plays: a Hugging Face folder, embedded[:NAME], provider:model[@URL], or own: the agent's.",
+            help="Who plays: a Hugging Face folder, embedded[:NAME], provider:model[@URL], or own: the agent's.",
         ),
     ] = "",
     preset: Annotated[

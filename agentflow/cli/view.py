@@ -29,7 +29,7 @@ def view(
             help="Folders of runs, and files of solve --trace; default: runs/ and this folder.",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address of this machine that only it reaches.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     browser: Annotated[
         bool | None, typer.Option("--browser/--no-browser", help="Open the page; by default where there is a display.")
