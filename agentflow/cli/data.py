@@ -50,7 +50,7 @@ def from_traces(
     source: Annotated[Path, typer.Argument(help="A run folder, an OTLP file, a LangSmith export, or rows of chat.")],
     out: Annotated[Path, typer.Option(help="Folder of tasks.jsonl, sft.jsonl and others.")] = Path("tasks"),
     format: Annotated[
-        Literal["auto", "evaluation", "training", "otel", "langsmith", "chat"],
+        Literal["auto", "evaluation", "otel", "langsmith", "chat"],
         typer.Option(help="Format of the source."),
     ] = "auto",
     min_reward: Annotated[float, typer.Option(min=0, max=1, help="Lowest reward of an accepted run.")] = 1.0,

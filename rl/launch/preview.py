@@ -221,15 +221,7 @@ def naming_errors(app: Trainable) -> Trainable:
 def _problem(app: Trainable, ended: Rollout, asked: int) -> str:
     """Return why no reply of the policy could make this rollout trainable; "" if one could."""
     nodes, error = ", ".join(f"'{node}'" for node in app.nodes) or "its nodes", ended.trace.error
-    if ended.status not in (
-        RolloutStatus.OK,
-        RolloutStatus.UNDECIDED,
-        RolloutStatus.TOO_LONG,
-        RolloutStatus.POLICY_FAILED,
-        RolloutStatus.TOOL_FAILED,
-        RolloutStatus.CRASHED,
-        RolloutStatus.TIMED_OUT,
-    ):
+    if ended.status in (RolloutStatus.ENDPOINT_FAILED, RolloutStatus.BAD_REWARD):
         return f"ended as {ended.status}: {error}"
     if ended.status == RolloutStatus.CRASHED and (not asked or isinstance(ended.trace.failure, AppFailed)):
         return f"raised: {error}"

@@ -15,9 +15,7 @@ def types_of(schema: Any, root: Mapping[str, Any], seen: frozenset[str] = frozen
     if not isinstance(schema, dict):
         return ANY
     if isinstance(reference := schema.get("$ref"), str):
-        definitions = root.get("$defs") or root.get("definitions")
-        target = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
-        return ANY if reference in seen else types_of(target, root, seen | {reference})
+        return ANY if reference in seen else types_of(_defined(reference, root), root, seen | {reference})
     for combined in ("anyOf", "oneOf", "allOf"):
         if isinstance(options := schema.get(combined), list) and options:
             return frozenset[str]().union(*(types_of(option, root, seen) for option in options))
@@ -39,12 +37,17 @@ def fits(value: Any, schema: Any) -> bool:
         return False
 
 
+def _defined(reference: str, root: Mapping[str, Any]) -> Any:
+    """Return the schema that a reference names; None if there is none."""
+    definitions = root.get("$defs") or root.get("definitions")
+    return definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
+
+
 def _fits(value: Any, schema: Any, root: Mapping[str, Any]) -> bool:
     if not isinstance(schema, dict):
         return True
     if isinstance(reference := schema.get("$ref"), str):
-        definitions = root.get("$defs") or root.get("definitions") or {}
-        return _fits(value, definitions.get(reference.rpartition("/")[2]), root)
+        return _fits(value, _defined(reference, root), root)
     kind = int if isinstance(value, float) and value.is_integer() else type(value)
     if not TYPES[kind] & types_of(schema, root):
         return False

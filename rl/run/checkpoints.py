@@ -111,23 +111,19 @@ def run_lock(out: Path) -> Iterator[None]:
     try:
         out.mkdir(parents=True, exist_ok=True)
         file = (out / LOCK).open("a+", encoding="utf-8")
+        lock(file)
+    except BlockingIOError as error:
+        with file:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+        raise SettingsError(
+            f"{holder} is training in {out}; wait for its end, or choose another out=", code="locked"
+        ) from error
     except OSError as error:
         raise SettingsError(
             f"cannot write to {out} ({error.strerror}); choose another out=", code="unwritable"
         ) from error
     with file:
-        try:
-            lock(file)
-        except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise SettingsError(
-                f"{holder} is training in {out}; wait for its end, or choose another out=", code="locked"
-            ) from error
-        except OSError as error:
-            raise SettingsError(
-                f"cannot lock {out} ({error.strerror}); choose another out=", code="unwritable"
-            ) from error
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()

@@ -24,8 +24,7 @@ from agentflow.rl.traces.personal import clean
 from agentflow.rl.traces.scores import scored
 
 READERS: dict[str, Callable[[Path, Dropped], Iterator[Episode]]] = {
-    "evaluation": own.read_evaluation,
-    "training": own.read_training,
+    "evaluation": own.read,
     "otel": otel.read,
     "langsmith": langsmith.read,
     "chat": chat.read,
@@ -42,7 +41,7 @@ def format_of(source: Path) -> str:
         settings = source / SETTINGS
         kind = kind_of(settings.read_bytes()) if settings.is_file() else ""
         exported = "langsmith" if (source / langsmith.RUNS).is_file() else ""
-        known = kind if kind in ("evaluation", "training") else exported
+        known = kind if kind in READERS else exported
     else:
         fields = {otel.REQUEST: "otel", "run_type": "langsmith", "messages": "chat"}
         rows = (row for _, row in islice(objects(source, Dropped(list)), 20))

@@ -1,4 +1,4 @@
-"""Our own run folders: the same questions, answers and ids, and the prompts that the modules were asked."""
+"""Evaluations: the same questions, answers and ids, and the prompts that the modules were asked."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,6 @@ from agentflow.rl.traces.convert import convert
 from agentflow.rl.traces.episode import Dropped, DropReason
 from tests.runs import record, write_run
 from tests.scripted import CONTINUE, STOP, Scripted
-from tests.trainings import begin, rollout, write_step
 from tests.unit.rl.traces.spans import rows
 
 TEXT = st.text("abcdefgh 0123456789.,?äß\n", min_size=1, max_size=40).filter(str.strip)
@@ -49,7 +48,7 @@ def test_a_failed_or_undecided_run_has_no_reward_and_the_last_score_counts(tmp_p
     records = [record(0, error="down"), record(1, decision=Decision.UNDECIDED), record(2, correct=False)]
     folder = write_run(tmp_path / "run", records)
     store_scores(folder, [record(2)], {})
-    found = {one.run: one.reward for one in own.read_evaluation(folder, Dropped(list))}
+    found = {one.run: one.reward for one in own.read(folder, Dropped(list))}
     assert list(found.values()) == [None, None, 1.0]
 
 
@@ -75,12 +74,3 @@ async def test_the_conversations_are_those_that_were_had(tmp_path: Path, monkeyp
     asked = [message.text for message in script.asked("planner")[-1]]
     assert [one["content"] for one in sft["planner"]] == [*asked, plans[-1]]
     assert [one["role"] for one in sft["planner"]] == ["system", *["user", "assistant"] * 2]
-
-
-def test_the_rollouts_of_a_training(tmp_path: Path) -> None:
-    begin(tmp_path / "run", 1)
-    made = [rollout(1, "train", "t", reward, id=f"t/{number}") for number, reward in enumerate((1.0, 0.0))]
-    write_step(tmp_path / "run", 1, made)
-    convert(tmp_path / "run", tmp_path / "out")
-    [task] = rows(tmp_path / "out" / "tasks.jsonl")
-    assert (task["id"], task["reward"], task["runs"]) == ("t", 0.5, 2)
