@@ -20,6 +20,7 @@ GPU_PRESETS: dict[str, tuple[Family, bool, int]] = {
     "qwen2.5-3b": ("qwen2.5", True, 1),
     "qwen2.5-7b-lora": ("qwen2.5", False, 1),
     "qwen3-8b": ("qwen3", False, 3),
+    "qwen3-8b-thinking": ("qwen3", False, 1),
     "qwen3-4b": ("qwen3", True, 3),
 }
 """The family of a preset's model, whether its embeddings are tied, and the rows of a rollout of three turns."""
