@@ -28,10 +28,10 @@ from agentflow.evals.metrics import interval
 from agentflow.evals.record import EvaluationSettings, Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.trace import TraceTurn
+from agentflow.tools.card import RUN, UNKNOWN
 from agentflow.tools.catalogue import OFFLINE_TOOLS
 from agentflow.tools.providers.provider import model_in
 from agentflow.tools.result import ErrorClass
-from agentflow.tools.tool_model import RUN, UNKNOWN
 from agentflow.tools.untrusted_text import bounded_line
 
 UNSENT = (ErrorClass.BAD_PLAN, ErrorClass.UNKNOWN_TOOL, ErrorClass.BAD_ARGUMENTS, ErrorClass.REFUSED)

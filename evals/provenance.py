@@ -18,8 +18,8 @@ from agentflow.evals.judge import prompt_hash
 from agentflow.evals.record import Provenance, ToolProvenance
 from agentflow.graph.context import Context
 from agentflow.graph.toolbox import Toolbox
+from agentflow.tools.card import model_behind
 from agentflow.tools.external import is_external
-from agentflow.tools.tool_model import model_behind
 from agentflow.version import __version__
 
 PACKAGES = (

@@ -76,7 +76,7 @@ class ToolProvenance(BaseModel):
     """A tool that the agent could call."""
 
     model: str
-    """The language model behind the tool, as named by `agentflow.tools.tool_model`."""
+    """The language model behind the tool, as named by `agentflow.tools.card`."""
     card: str
     """Hash of the tool card, which is the tool's full description in prompts."""
 

@@ -21,6 +21,7 @@ from agentflow.graph.confidence import AUTO, OFF, Calibration, read_calibration
 from agentflow.graph.models.providers import Profile, calibration_of, corpus_of, profile_of
 from agentflow.graph.prompts import Prompted, check
 from agentflow.tools.encyclopedia.choice import LIVE
+from agentflow.tools.providers.choice import provider_of
 from agentflow.tools.search_cache import parse_mode
 from agentflow.tools.search_settings import ENGINES, SearchSettings
 
@@ -209,8 +210,7 @@ class Context(BaseModel):
     @field_validator("search_engine")
     @classmethod
     def _is_an_engine(cls, name: str) -> str:
-        if name not in ("auto", *ENGINES):
-            raise ValueError(f"there is no search engine '{name}'; choose auto or one of {', '.join(ENGINES)}")
+        provider_of(name)
         return name
 
     @field_validator("search_cache")

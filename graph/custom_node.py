@@ -13,7 +13,7 @@ checked when the node returns, so that an error names this node and the field, n
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from langgraph.errors import InvalidUpdateError
@@ -66,25 +66,18 @@ def _checked(name: str, node: CustomNode) -> Callable[[Any, Runtime[Context]], A
 
 def checked_update(name: str, update: object) -> dict[str, Any]:
     """Return the node's update with values of the state's types. Raises LangGraph's InvalidUpdateError."""
-    if problem := "; ".join(_problems(name, update)):
-        raise InvalidUpdateError(f"the node '{name}' {problem}")
-    given = dict(update)  # type: ignore[call-overload]
+    if not isinstance(update, Mapping):
+        raise InvalidUpdateError(f"the node '{name}' must return a dict, not {type(update).__name__}")
+    if missing := [field for field in MUST_RETURN[name] if field not in update]:
+        raise InvalidUpdateError(f"the node '{name}' must return {', '.join(missing)} too")
+    if unknown := [str(field) for field in update if field not in State.model_fields]:
+        raise InvalidUpdateError(f"the node '{name}' returned {', '.join(unknown)}, which is no part of the state")
     # LangGraph interprets these itself: messages in many forms, and values that replace a list.
-    free = {key for key, value in given.items() if key == "messages" or isinstance(value, Overwrite)}
+    free = {key: value for key, value in update.items() if key == "messages" or isinstance(value, Overwrite)}
     try:
-        read = State.model_validate({key: value for key, value in given.items() if key not in free})
+        read = State.model_validate({key: value for key, value in update.items() if key not in free})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise InvalidUpdateError(f"the node '{name}' returned a wrong {field}: {first['msg']}") from error
-    return {key: value if key in free else getattr(read, key) for key, value in given.items()}
-
-
-def _problems(name: str, update: object) -> Iterator[str]:
-    if not isinstance(update, Mapping):
-        yield f"must return an update of the state as a dict, not {type(update).__name__}"
-        return
-    if missing := [field for field in MUST_RETURN[name] if field not in update]:
-        yield f"must return {', '.join(MUST_RETURN[name])}; it left out {', '.join(missing)}"
-    if unknown := [str(field) for field in update if field not in State.model_fields]:
-        yield f"returned {', '.join(unknown)}, which is no part of the state"
+    return {key: free[key] if key in free else getattr(read, key) for key in update}

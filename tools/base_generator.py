@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
+from agentflow.tools.card import RUN
 from agentflow.tools.result import ErrorClass, ToolFailure
-from agentflow.tools.tool_model import RUN
 
 Ask = Callable[[str], Awaitable[str]]
 """Sends a prompt to the model of the tools that need one and returns its text. Raises ToolFailure(MODEL_ERROR)."""

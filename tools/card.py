@@ -26,6 +26,11 @@ MAX_TOKENS = 600
 executor's. A token is counted as three bytes of UTF-8, which is more than models need for most text.
 """
 
+RUN = "tools"
+"""Declared in `metadata["agentflow"]["model"]`: the tool asks the run's model for tools."""
+UNKNOWN = "unknown"
+"""Model of a tool that declares none, as those of MCP servers and third parties."""
+
 _BYTES = {"name": 96, "description": 480, "limits": 180, "example": 140, "argument": 200, "arguments": 800}
 """Bytes per part. Longer texts end in "…"; longer examples are left out."""
 
@@ -224,3 +229,10 @@ def _fitting(lines: list[str], limit: int) -> list[str]:
             break
         fitting.append(line)
     return fitting
+
+
+def model_behind(tool: BaseTool) -> str:
+    """Return the language model that a tool declares, which an evaluation reports: `RUN`, "" for none, or a name."""
+    own = (tool.metadata or {}).get("agentflow")
+    declared = own.get("model") if isinstance(own, dict) else None
+    return bounded_line(declared, 120) if isinstance(declared, str) else UNKNOWN

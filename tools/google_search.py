@@ -9,12 +9,12 @@ from functools import partial
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
+from agentflow.tools.card import UNKNOWN
 from agentflow.tools.providers.choice import AUTO, model_of, provider_of
 from agentflow.tools.providers.provider import Hit, SearchProvider, SearchResult
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache, cached
-from agentflow.tools.tool_model import UNKNOWN
 
 HITS = 5
 MAX_SNIPPET = 400

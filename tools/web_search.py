@@ -11,10 +11,10 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.base_generator import Ask
+from agentflow.tools.card import RUN
 from agentflow.tools.redaction import without_known
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
-from agentflow.tools.tool_model import RUN
 from agentflow.tools.untrusted_text import bounded_line, disarmed, mark_untrusted
 from agentflow.tools.web.extraction import decode, text_of_html, text_of_pdf
 from agentflow.tools.web.passages import rank, split

@@ -11,12 +11,12 @@ from functools import partial
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
+from agentflow.tools.card import UNKNOWN
 from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_address, is_local
 from agentflow.tools.encyclopedia.encyclopedia import Article, Encyclopedia, Found
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache, cached
-from agentflow.tools.tool_model import UNKNOWN
 
 CLOSEST = 3
 """Pages of which one line is returned."""

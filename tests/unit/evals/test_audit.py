@@ -28,8 +28,8 @@ from agentflow.evals.report.summary import summary
 from agentflow.evals.runs import read_runs
 from agentflow.graph.context import Context
 from agentflow.graph.run.trace import TraceTurn
+from agentflow.tools.card import RUN, UNKNOWN
 from agentflow.tools.result import ErrorClass
-from agentflow.tools.tool_model import RUN, UNKNOWN
 from tests.cases import table
 from tests.runs import record, turn, write_run
 

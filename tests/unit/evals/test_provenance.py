@@ -6,7 +6,7 @@ from agentflow.evals import provenance
 from agentflow.evals.agent_names import AgentName
 from agentflow.evals.record import Provenance
 from agentflow.graph.context import Context
-from agentflow.tools.tool_model import RUN, UNKNOWN
+from agentflow.tools.card import RUN, UNKNOWN
 
 
 @tool

@@ -16,7 +16,7 @@ from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.evals.scorers.score import decided
 from agentflow.graph.context import Context
 from agentflow.graph.run.task import Task
-from agentflow.tools.tool_model import UNKNOWN
+from agentflow.tools.card import UNKNOWN
 from tests.cases import table
 from tests.failing import fails
 from tests.runs import record, write_run

@@ -4,10 +4,10 @@ import pytest
 
 from agentflow.graph.context import DEFAULT_TOOLS
 from agentflow.tools.base_generator import prompt
+from agentflow.tools.card import RUN, UNKNOWN, model_behind
 from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS, availability, standard_tools
 from agentflow.tools.mcp.spec import SpecError
 from agentflow.tools.search_settings import SearchSettings
-from agentflow.tools.tool_model import RUN, UNKNOWN, model_behind
 from tests.failing import fails
 
 
