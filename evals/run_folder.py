@@ -1,4 +1,4 @@
-"""The run folder of an evaluation, a training or a search for prompts. Its settings.json has the kind of the run."""
+"""The run folder of an evaluation or a training. Its settings.json has the kind of the run."""
 
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -10,7 +10,7 @@ from agentflow.tools.json_codec import model_from_json, object_from_json, read_r
 
 SETTINGS = "settings.json"
 
-Kind = Literal["evaluation", "training", "prompts"]
+Kind = Literal["evaluation", "training"]
 
 
 class RunFolderError(CodedError, ValueError):

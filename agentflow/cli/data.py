@@ -31,9 +31,8 @@ def check_data(
         for letter, text in one.data.get("options", {}).items():
             typer.echo(f"  {letter}. {bounded_line(text, 100)}")
     typer.echo(f"{len(found.tasks):,} questions, {found.repeated:,} repeated")
-    for title, numbers in (("answers", found.types), ("other answers are", found.others)):
-        counted = [f"{number:,} {name}" for name, number in sorted(numbers.items())]
-        typer.echo(f"{title}: {', '.join(counted) or 'none'}")
+    counted = [f"{number:,} {name}" for name, number in sorted(found.types.items())]
+    typer.echo(f"answers: {', '.join(counted) or 'none'}")
     if found.unread:
         typer.echo(f"columns that are not read: {bounded_line(', '.join(found.unread), 200)}")
     for problem in found.problems[:show]:

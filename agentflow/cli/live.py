@@ -12,7 +12,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, fail
 from agentflow.cli.listening import listen, url_of
 from agentflow.cli.option_groups import OptionGroup
-from agentflow.cli.options import Overrides, agent_of, context_of
+from agentflow.cli.options import Overrides, agent_of, check_training, context_of
 
 if TYPE_CHECKING:
     from agentflow.rl.live.journal import VersionDecision
@@ -48,11 +48,7 @@ class LearningOptions(OptionGroup):
 
 def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, key: str, needs_key: str) -> None:
     """Serve the agent, with the planner `spec` as version 0, until interrupted."""
-    from agentflow.checks import doctor
-
-    _, works, says = doctor.training()
-    if works != "ok":
-        fail(f"--learn {says}", MISUSED)
+    check_training("--learn")
     import uvicorn
 
     from agentflow.graph.models.spec import ModelError

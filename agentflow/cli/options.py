@@ -19,7 +19,6 @@ from agentflow.tools.json_codec import from_json
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from agentflow.evals.agent_names import AgentName
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
 
@@ -241,14 +240,12 @@ def _with_max_tokens(fields: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def agent_of(
-    context: "Context", name: "AgentName" = "agentflow", checkpointer: "BaseCheckpointSaver[Any] | None" = None
-) -> "Agent":
+def agent_of(context: "Context", checkpointer: "BaseCheckpointSaver[Any] | None" = None) -> "Agent":
     """Build the agent for the context. External tools named on the command line are thereby granted."""
     from agentflow.evals.agents import agent_graph
     from agentflow.tools.external import is_external
 
-    return agent_graph(name, [spec for spec in context.tools if is_external(spec)], checkpointer)
+    return agent_graph("agentflow", [spec for spec in context.tools if is_external(spec)], checkpointer)
 
 
 def _load_external(context: "Context") -> None:
@@ -270,6 +267,15 @@ def _load_models(context: "Context") -> None:
 
     for module in MODULES:
         load_model(context.model_name_of(module), context.sampling_of(module))
+
+
+def check_training(what: str) -> None:
+    """End the command if the packages of the extra `train` are missing; `what` needs them."""
+    from agentflow.checks import doctor
+
+    _, works, says = doctor.training()
+    if works != "ok":
+        fail(f"{what} {says}", MISUSED)
 
 
 def names_in(tools: str, option: str = "--tools") -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.options import check_training
 from agentflow.console.progress import CountProgress, TrainView
 from agentflow.console.rollouts import print_held_out, print_preview
 from agentflow.console.terminal import console
@@ -236,11 +237,7 @@ def replay(
 
     Exits with 1 if the current code produces a different result from the same responses.
     """
-    from agentflow.checks import doctor
-
-    _, works, says = doctor.training()
-    if works != "ok":
-        fail(f"replay {says}", MISUSED)
+    check_training("replay")
     from agentflow.rl.run.replay import Replay
 
     again = Replay(run, step, split)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.options import check_training
 from agentflow.cli.train import Config, Context, Nodes, Reward, Tasks, TestTasks, app_settings
 from agentflow.console.progress import CountProgress
 from agentflow.console.rollouts import print_preview, print_rollout
@@ -42,11 +43,7 @@ def try_app(
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts of each task.")] = 1,
 ) -> None:
     """Run a few rollouts of an agent and show what would be trained: calls and tokens by node, rows, rewards."""
-    from agentflow.checks import doctor
-
-    _, works, says = doctor.training()
-    if works != "ok":
-        fail(f"a rollout {says}", MISUSED)
+    check_training("a rollout")
     from agentflow.rl.apps.loading import load_app
     from agentflow.rl.apps.trainable import AppError
     from agentflow.rl.launch.preview import Preview, notes, obstacles, play

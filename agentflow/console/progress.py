@@ -1,8 +1,7 @@
 """Progress of long-running work: a bar on a terminal, lines elsewhere."""
 
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -22,22 +21,21 @@ if TYPE_CHECKING:
     from agentflow.rl.settings import TrainingSettings
 
 
-class Bar:
+class Bar(Progress):
     """A progress bar shown while the `with` block runs; disabled if the output is not a terminal."""
 
-    def __init__(self, out: Console, *columns: ProgressColumn, says: str, total: int | None, done: int = 0) -> None:
-        self._out = out
-        self._bar = Progress(*columns, console=out, transient=True, disable=not out.is_terminal)
-        self._task = self._bar.add_task(says, total=total, completed=done)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    def __init__(
+        self, out: Console, says: str, total: int | None = None, done: int = 0, amount: ProgressColumn | None = None
     ) -> None:
-        self._bar.stop()
+        """Begin with `done` of `total` items; `amount` is the column that shows them, by default as "3/10"."""
+        columns = (
+            BarColumn(bar_width=20),
+            amount or MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+        )
+        super().__init__(*columns, console=out, transient=True, disable=not out.is_terminal)
+        self._task = self.add_task(says, total=total, completed=done)
 
 
 class EvalProgress(Bar):
@@ -45,16 +43,15 @@ class EvalProgress(Bar):
 
     def __init__(self, out: Console, total: int, ended: int, correct: int) -> None:
         self._total, self._ended, self._correct = total, ended, correct
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-        super().__init__(out, *columns, says=self._accuracy(), total=total, done=ended)
+        super().__init__(out, self._accuracy(), total, ended)
 
     def add(self, *, correct: bool) -> None:
         """Count one finished item."""
         tenths = self._ended * 10 // self._total
         self._ended, self._correct = self._ended + 1, self._correct + correct
-        self._bar.update(self._task, advance=1, description=self._accuracy())
-        if not self._out.is_terminal and self._ended * 10 // self._total > tenths:
-            self._out.print(f"{self._ended}/{self._total}, {self._accuracy()}")
+        self.update(self._task, advance=1, description=self._accuracy())
+        if not self.console.is_terminal and self._ended * 10 // self._total > tenths:
+            self.console.print(f"{self._ended}/{self._total}, {self._accuracy()}")
 
     def _accuracy(self) -> str:
         return f"accuracy {self._correct / self._ended:.2f}" if self._ended else "accuracy -"
@@ -64,12 +61,11 @@ class CountProgress(Bar):
     """Finished items of a known total, and time left."""
 
     def __init__(self, out: Console, total: int, says: str) -> None:
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-        super().__init__(out, *columns, says=says, total=total)
+        super().__init__(out, says, total)
 
     def add(self) -> None:
         """Count one finished item."""
-        self._bar.update(self._task, advance=1)
+        self.advance(self._task)
 
 
 class BuildView(Bar):
@@ -77,39 +73,32 @@ class BuildView(Bar):
 
     def __init__(self, out: Console) -> None:
         self._tenths = 0
-        columns = (BarColumn(), TextColumn("{task.percentage:>3.0f} %  {task.description}"), TimeRemainingColumn())
-        super().__init__(out, *columns, says="starting", total=None)
+        super().__init__(out, "starting", amount=TextColumn("{task.percentage:>3.0f} %"))
 
     def show(self, passages: int, done: int, total: int) -> None:
         """Update after a batch was written, when `done` bytes of the dump were read."""
         reading = done < total
         says = f"{passages:,} passages{'' if reading else ', merging the index'}"
         # Merging reports no progress, so the total is unknown.
-        self._bar.update(self._task, completed=done, total=total if reading else None, description=says)
+        self.update(self._task, completed=done, total=total if reading else None, description=says)
         tenths = done * 10 // max(1, total)
-        if not self._out.is_terminal and (tenths > self._tenths or not reading):
+        if not self.console.is_terminal and (tenths > self._tenths or not reading):
             self._tenths = tenths
-            self._out.print(f"{10 * tenths} %, {says}")
+            self.console.print(f"{10 * tenths} %, {says}")
 
 
 class TrainView(Bar):
     """Progress of a training run: a line for each validation, then the last step's metrics and time left."""
 
     def __init__(self, out: Console) -> None:
-        columns = (
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            TimeRemainingColumn(),
-        )
-        super().__init__(out, *columns, says="checking the settings and the app", total=None)
+        super().__init__(out, "checking the settings and the app")
         self._cause, self._tenth = "", (0, -1)
 
     def _say(self, text: str, total: int | None = None) -> None:
         """Show what is done now; without a terminal, as a line."""
-        self._bar.update(self._task, description=text, total=total)
-        if not self._out.is_terminal:
-            self._out.print(text)
+        self.update(self._task, description=text, total=total)
+        if not self.console.is_terminal:
+            self.console.print(text)
 
     def begin(self, settings: "TrainingSettings") -> None:
         """Set the total number of steps before the workers start."""
@@ -120,7 +109,7 @@ class TrainView(Bar):
     def rollouts(self, step: int, split: "Split", ended: int) -> None:
         """Show how far a validation is: on a terminal each rollout, elsewhere a line every 10 %."""
         tenth = (step, ended * 10 // max(1, self._validated))
-        if split == "test" and (self._out.is_terminal or tenth > self._tenth):
+        if split == "test" and (self.console.is_terminal or tenth > self._tenth):
             from agentflow.rl.run.training_log import doing
 
             self._tenth = tenth
@@ -129,11 +118,11 @@ class TrainView(Bar):
     def show(self, line: "Line") -> None:
         """Show a line of metrics.jsonl."""
         for worker in line.get("restarted", ()):
-            self._out.print(f"step {line['step']:>4}  {worker}")
+            self.console.print(f"step {line['step']:>4}  {worker}")
         if line["split"] == "test":
             passed = "".join(f", pass@{k} {share:.3f}" for k, share in list(line.get("pass_at", {}).items())[-1:])
             figures = f"{passed}, {line['turns']:.2f} turns, tool errors {percent(line['tool_error_rate'])}"
-            self._out.print(
+            self.console.print(
                 f"step {line['step']:>4}  {line['lost']}"
                 if "lost" in line
                 else f"step {line['step']:>4}  held-out accuracy {line['accuracy']:.3f} of {line['rollouts']} rollouts"
@@ -142,14 +131,14 @@ class TrainView(Bar):
             return
         raised = line.get("alarm", {"cause": ""})
         if raised["cause"] not in ("", self._cause):
-            self._out.print(
+            self.console.print(
                 f"step {line['step']:>4}  alarm ({raised['cause']}): {raised['evidence']}; {raised['remedy']}"
             )
         self._cause = raised["cause"]
         text = train_text(line)
-        self._bar.update(self._task, completed=line["step"], description=text)
-        if not self._out.is_terminal:
-            self._out.print(f"step {line['step']:>4}  {text}")
+        self.update(self._task, completed=line["step"], description=text)
+        if not self.console.is_terminal:
+            self.console.print(f"step {line['step']:>4}  {text}")
 
 
 def train_text(line: "Line") -> str:

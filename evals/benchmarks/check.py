@@ -14,9 +14,6 @@ from agentflow.evals.scorers.free_text import gold_type
 from agentflow.graph.run.task import Task
 from agentflow.tools.redaction import cut
 
-_COMPARED = 60
-"""Most gold answers that are scored against one another, in pairs."""
-
 
 @dataclass(frozen=True)
 class FileCheck:
@@ -29,8 +26,6 @@ class FileCheck:
     """Columns that only a rule of the user's own can read."""
     types: Mapping[str, int]
     """How many gold answers have which type, which decides how answers are compared: "number", "option"."""
-    others: Mapping[str, int]
-    """How the rule decides wrong answers: other options, or the gold answers of other questions."""
     problems: Sequence[str]
     """A line for each row that is refused, contradicts another, or whose answer is not the only correct one."""
 
@@ -60,15 +55,6 @@ def check(path: Path) -> FileCheck:
             problems.append(f"{place}: its own answer {cut(one.gold, 40)!r} is {score.decision} ({score.decided_by})")
         if sum(same(content, one.gold.partition(". ")[2]) for content in one.data.get("options", {}).values()) > 1:
             problems.append(f"{place}: another option has the text of the right one")
-    some = list(tasks.values())[:_COMPARED]
-    others = Counter[str](rule(one, wrong).decision for one in some for wrong in _wrong(one, some))
     types = Counter("option" if "options" in one.data else gold_type(one.gold) for one in tasks.values())
     unread = sorted({column for _, row in rows for column in row} - readers.COLUMNS - {SCORE_AS})
-    return FileCheck(tasks, repeated, unread, types, others, problems)
-
-
-def _wrong(one: Task, tasks: Sequence[Task]) -> list[str]:
-    if options := one.data.get("options"):
-        return [f"{letter}. {content}" for letter, content in options.items() if letter != one.data["letter"]]
-    accepted = [one.gold, *one.data["aliases"]]
-    return [other.gold for other in tasks if not any(same(other.gold, gold) for gold in accepted)]
+    return FileCheck(tasks, repeated, unread, types, problems)

@@ -65,6 +65,7 @@ def by_question(folder: Path) -> dict[str, Record]:
 
 
 def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Path, quiz: Path, served: Served) -> None:
+    before = [one.decision for one in by_question(folder).values()]
     assert by_question(folder)["Which city?"].decision == Decision.UNDECIDED
     traces = folder / results_store.TRACES
     first, calls = traces.read_bytes(), CallsFile(traces)
@@ -72,6 +73,9 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
     call = ("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
     done = run(*call)
     assert done.exit_code == 0, done.output
+    [row] = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith(quiz.name)]
+    right, unclear = before.count(Decision.CORRECT), before.count(Decision.UNDECIDED)
+    assert [*map(int, row)] == [3, right, 3, unclear, 0, 3 - right]
     found = by_question(folder)
     assert {one.decision for one in found.values()} == {Decision.CORRECT}
     assert found["Which city?"].decided_by == "judge"

@@ -29,14 +29,12 @@ def test_what_is_read_of_a_file(tmp_path: Path) -> None:
     found = checked(tmp_path, *rows, rows[0])
     assert found.types == {"number": 2, "date": 1, "yes or no": 1, "interval or set": 1, "text": 1}
     assert (len(found.tasks), found.repeated, found.unread, found.problems) == (6, 1, ["level"], [])
-    assert sum(found.others.values()) == 6 * 5 - 2  # all pairs but the two 42
-    assert "correct" not in found.others
 
 
-def test_options_are_scored_against_one_another(tmp_path: Path) -> None:
+def test_options_have_their_own_type(tmp_path: Path) -> None:
     found = checked(tmp_path, CHOICE)
     assert [one.gold for one in found.tasks.values()] == ["C. 3"]
-    assert (found.types, found.others, found.problems) == ({"option": 1}, {"incorrect": 3}, [])
+    assert (found.types, found.problems) == ({"option": 1}, [])
 
 
 @pytest.mark.parametrize(
