@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from agentflow.rl.algorithms import NAMES, algorithm_of
 from agentflow.rl.algorithms.algorithm import Credit, RolloutFacts
-from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.sft import SFT
 from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
 
@@ -53,46 +52,6 @@ def test_every_call_has_credit_and_all_weights_sum_to_one(name: str, rollouts: l
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_has_no_credit(name: str) -> None:
     assert algorithm_of({"name": name}).credit([]) == []
-
-
-@pytest.mark.parametrize("name", COMPARING)
-@given(ROLLOUTS)
-def test_one_question_does_not_change_another(name: str, rollouts: list[RolloutFacts]) -> None:
-    together = advantages(name, rollouts)
-    for group in {one.group for one in rollouts}:
-        alone = advantages(name, [one for one in rollouts if one.group == group])
-        assert alone == pytest.approx([a for a, one in zip(together, rollouts, strict=True) if one.group == group])
-
-
-@pytest.mark.parametrize("name", COMPARING)
-@given(ROLLOUTS)
-def test_a_group_whose_rewards_are_the_same_has_no_advantage(name: str, rollouts: list[RolloutFacts]) -> None:
-    rewards = {group: {one.reward for one in rollouts if one.group == group} for group in "abc"}
-    for advantage, one in zip(advantages(name, rollouts), rollouts, strict=True):
-        assert advantage == 0 or len(rewards[one.group]) > 1
-
-
-@pytest.mark.parametrize("name", ["flow-grpo", "rloo"])
-@given(ROLLOUTS)
-def test_advantages_of_a_group_sum_to_zero(name: str, rollouts: list[RolloutFacts]) -> None:
-    found = advantages(name, rollouts)
-    for group in {one.group for one in rollouts}:
-        own = [value for value, one in zip(found, rollouts, strict=True) if one.group == group]
-        assert sum(own) == pytest.approx(0, abs=1e-9)
-
-
-@pytest.mark.parametrize("name", COMPARING)
-def test_the_penalty_is_for_the_call_that_was_at_fault(name: str) -> None:
-    rollouts = [rollout(1.0, lengths=[2, 2], faults=[True, False]), rollout(0.0, lengths=[2])]
-    without, taken = (algorithm_of({"name": name, "penalty": penalty}).credit(rollouts)[0] for penalty in (0, 0.25))
-    assert [a.advantage - b.advantage for a, b in zip(without, taken, strict=True)] == pytest.approx([0.25, 0])
-
-
-@given(ROLLOUTS)
-def test_every_trajectory_weighs_the_same(rollouts: list[RolloutFacts]) -> None:
-    for credit, of in zip(FlowGRPO().credit(rollouts), rollouts, strict=True):
-        own = sum(length * one.weight for one, length in zip(credit, of.lengths, strict=True))
-        assert own == pytest.approx(1 / len(rollouts))
 
 
 # ---------------------------------------------------------------- by hand

@@ -155,16 +155,16 @@ def test_bad_requests_are_refused_at_once(engine: Engine, prompt: Ids, options: 
 def test_cancelling_frees_the_slot(make: Callable[..., Engine], slow: Callable[[Engine], None]) -> None:
     engine, drawn = make(slots=1), list[int]()
     slow(engine)
-    endless = engine.submit(_prompt(10, 5), temperature=1.0, seed=0, on_token=lambda token, _: drawn.append(token))
+    long = engine.submit(_prompt(10, 5), temperature=1.0, seed=24, on_token=lambda token, _: drawn.append(token))
     never = engine.submit(_prompt(12, 50))
     waiting = engine.submit(_prompt(11, 5), max_tokens=2)
     until(lambda: len(engine._running) == 1)
     assert never.cancel(), "and what waits is not computed"
-    assert endless.cancel()
+    assert long.cancel()
     assert waiting.result(timeout=LAST_RESORT).finish_reason == "length"
-    assert len(drawn) < checkpoint.POSITIONS - 5, "it did not go on to its end"
+    assert len(drawn) < 200, "its reply has 286 tokens"
     with pytest.raises(CancelledError):
-        endless.result()
+        long.result()
     until(lambda: not engine._running)
     assert engine.prefilled <= 5 + 5
 

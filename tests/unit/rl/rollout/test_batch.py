@@ -34,26 +34,6 @@ def credit(
     return assign_credit(rows, rewards, algorithm_of({"name": name}))
 
 
-def test_every_call_of_a_trajectory_has_its_advantage_wherever_its_row_is() -> None:
-    """Rewards 1, 0, 1, 0 with 2, 1, 3 and 2 calls; the third trajectory is in two rows."""
-    rows = {
-        "q_0_0": row([4, 2]),
-        "q_1_0": row([5]),
-        "q_2_0": row([1, 3]),
-        "q_2_1": row([2], first=2),
-        "q_3_0": row([6, 1]),
-    }
-    rewards = {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 1.0, "q_2_1": 1.0, "q_3_0": 0.0}
-    found = credit(rows, rewards)
-    signs = {"q_0_0": 1, "q_1_0": -1, "q_2_0": 1, "q_2_1": 1, "q_3_0": -1}
-    for key, calls in found.items():
-        for _, _, advantage, _ in calls:
-            assert advantage == pytest.approx(signs[key] * 0.866, abs=1e-3)
-    assert [(start, length) for start, length, _, _ in found["q_0_0"]] == [(0, 4), (4, 2)]
-    assert found["q_2_1"][0][3] == pytest.approx(1 / (4 * 3 * 2))
-    assert sum(length * weight for calls in found.values() for _, length, _, weight in calls) == pytest.approx(1)
-
-
 def test_rollouts_that_are_left_out_are_absent_and_change_nothing() -> None:
     rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, status="endpoint_failed")}
     found = credit(rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
@@ -100,17 +80,6 @@ def test_an_attempt_that_was_given_up_is_a_rollout_of_reward_0() -> None:
     found = credit(rows, dict(zip(keys, (part.reward for part, _ in parts), strict=True)), "rloo")
     assert [found[key][0].advantage for key in keys] == [-1.0, 0.5, 0.5]
     assert advantages_of(rows, found)["q/0"] == [0.5]
-
-
-def test_advantages_are_told_by_rollout_whatever_its_rows() -> None:
-    rows = {
-        "q_0_0": row([2]) | {"name": "q/0"},
-        "q_1_1": row([2], first=1) | {"name": "q/1"},
-        "q_1_0": row([2]) | {"name": "q/1"},
-        "q_2_0": row([2], counted=False) | {"name": "q/2"},
-    }
-    found = advantages_of(rows, credit(rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_1_1": 0.0, "q_2_0": 0.0}, "rloo"))
-    assert found == {"q/0": [1.0], "q/1": [-1.0, -1.0]}
 
 
 def test_the_order_in_which_rollouts_ended_changes_no_bit() -> None:
