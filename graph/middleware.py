@@ -4,7 +4,7 @@ The conversation of such an agent holds all of the memory: what the planner and 
 messages, so that prompts only grow, and a checkpointer keeps it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NotRequired
 
@@ -106,7 +106,13 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
         fitting = before[-self.context.max_turns :]  # of which each has its share of the memory's tokens
         told = [verifier.describe_turn(turn.turn, turn.plan, turn.action, call=True) for turn in fitting]
         said = "\n\n".join([f"Question: {question}", *told, f"Answer: {answer.action.result.output}"])
-        conversation = [SystemMessage(self.context.prompts.get("verifier", ANSWER)), HumanMessage(said)]
+        conversation: list[BaseMessage] = [
+            SystemMessage(self.context.prompts.get("verifier", ANSWER)),
+            HumanMessage(said),
+        ]
+        return await self._verdict(conversation)
+
+    async def _verdict(self, conversation: list[BaseMessage]) -> Verdict:
         return verifier.parse(without_loop(await ask(self.context, "verifier", conversation, verifier.FORM)))
 
 
@@ -142,24 +148,19 @@ class PlannerVerifierMiddleware(VerifierMiddleware):
         with quiet():
             verdict = None
             if turns and not _is_note(messages[-1]):
-                verdict = await self._judge(question, turns)
+                judged = State(question=question, memory=turns[:-1])
+                verdict = await self._verdict(
+                    verifier.conversation_of(judged, self.context, turns[-1].plan, turns[-1].action)
+                )
                 turns[-1] = turns[-1].model_copy(update={"verdict": verdict})
                 if verdict.signal == "stop":
                     return [_note(DONE, verdict=verdict)]
-            plan = await self._plan(question, turns, cards)
+            conversation = planner.conversation_of(State(question=question, memory=turns), self.context, cards)
+            reply = await ask(self.context, "planner", conversation, planner.reply_form(cards))
+            plan = planner.parse(without_loop(reply), cards)
         step = "" if plan.error else f"Next step: {plan.sub_goal}\nTool: {plan.tool}\nContext: {plan.context}"
         said = [f"Checked: {verdict.analysis}"] if verdict and verdict.analysis else []
         return [_note("\n".join([*said, step]).strip(), verdict, plan)] if said or step else []
-
-    async def _judge(self, question: str, turns: list[Turn]) -> Verdict:
-        state = State(question=question, memory=turns[:-1])
-        conversation = verifier.conversation_of(state, self.context, turns[-1].plan, turns[-1].action)
-        return verifier.parse(without_loop(await ask(self.context, "verifier", conversation, verifier.FORM)))
-
-    async def _plan(self, question: str, turns: list[Turn], cards: Mapping[str, ToolCard]) -> Plan:
-        conversation = planner.conversation_of(State(question=question, memory=turns), self.context, cards)
-        reply = await ask(self.context, "planner", conversation, planner.reply_form(cards))
-        return planner.parse(without_loop(reply), cards)
 
 
 def remembered(messages: Sequence[BaseMessage], context: Context) -> tuple[str, list[Turn]]:

@@ -143,7 +143,7 @@ class Toolbox:
         if not is_external(spec):
             if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, search)):
                 raise Unavailable(problem)
-            return list(_standard(spec, ask, search).values())
+            return list(standard_tools([spec], ask, search).values())
         if spec not in self._specs and spec not in granted_tools():
             raise SpecError(
                 f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph", code="not_granted"
@@ -169,15 +169,6 @@ def _shown(given: object) -> str:
 def granted_tools() -> list[str]:
     """Return the external tools that any run may enable."""
     return [spec.strip() for spec in os.environ.get(GRANTED, "").split(",") if spec.strip()]
-
-
-def _standard(name: str, ask: Ask, search: SearchSettings) -> dict[str, BaseTool]:
-    try:
-        return standard_tools([name], ask, search)
-    except SpecError:
-        raise
-    except ValueError as error:
-        raise SpecError(str(error), code="bad_search") from error
 
 
 def _asks(model: Model, sampling: Sampling) -> Ask:

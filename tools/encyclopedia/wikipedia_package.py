@@ -8,26 +8,19 @@ of this package. It needs several requests per lookup, where the MediaWiki provi
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, copy_context
 from functools import lru_cache, partial
 from typing import Any
 
 from agentflow.tools.encyclopedia.encyclopedia import Article, Found
 from agentflow.tools.encyclopedia.mediawiki import MAX_QUERY, WIKIPEDIA, mediawiki_api
-from agentflow.tools.web.json_api import JsonApi
+from agentflow.tools.web.hosts import AT_A_TIME
 
-Caller = tuple[JsonApi, asyncio.AbstractEventLoop]
-_caller: ContextVar[Caller] = ContextVar("caller")
-"""The lookup that runs in this thread.
-
-The package keeps its settings in globals, which lookups would otherwise share.
-"""
-_threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="wikipedia")
-"""Separate from the event loop's own threads, which resolve host names for the requests that lookups wait for."""
+_threads = ThreadPoolExecutor(max_workers=AT_A_TIME, thread_name_prefix="wikipedia")
+"""As many lookups at a time as there are requests to one host."""
 
 
 class WikipediaPackage:
-    """An `Encyclopedia`."""
+    """An `Encyclopedia`. The package has one server in a process: that of the last lookup."""
 
     def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
         """Set the address and the time limit, as in `MediaWiki`."""
@@ -35,22 +28,24 @@ class WikipediaPackage:
 
     async def find(self, name: str, k: int) -> Found:
         """Return pages as `Encyclopedia.find` does."""
-        loop = asyncio.get_running_loop()
-        _caller.set((self._api, loop))
         try:
-            return await loop.run_in_executor(_threads, copy_context().run, _find, name[:MAX_QUERY], k)
+            return await asyncio.get_running_loop().run_in_executor(_threads, self._find, name[:MAX_QUERY], k)
         except (KeyError, IndexError, TypeError, AttributeError, AssertionError) as error:
             raise self._api.failure("gave an answer that could not be read") from error
 
+    def _find(self, name: str, k: int) -> Found:
+        package = _mended_package()
+        package._wiki_request = self._request
+        if not name.strip():
+            return Found(None, [])
+        try:
+            return _by_title(package, name, k) or Found(None, _pages(package, package.search.fn(name, results=k), k))
+        except package.exceptions.WikipediaException as error:
+            raise self._api.failure(f"refused the request ({getattr(error, 'error', error)})") from error
 
-def _find(name: str, k: int) -> Found:
-    package = _mended_package()
-    if not name.strip():
-        return Found(None, [])
-    try:
-        return _by_title(package, name, k) or Found(None, _pages(package, package.search.fn(name, results=k), k))
-    except package.exceptions.WikipediaException as error:
-        raise _caller.get()[0].failure(f"refused the request ({getattr(error, 'error', error)})") from error
+    def _request(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Make the package's request, on an event loop of the thread's own."""
+        return asyncio.run(self._api.get({"format": "json", "action": "query", **parameters}))
 
 
 def _by_title(package: Any, name: str, k: int) -> Found | None:
@@ -85,14 +80,6 @@ def _mended_package() -> Any:
     import wikipedia.wikipedia as package  # type: ignore[import-untyped]
     from wikipedia import exceptions
 
-    package._wiki_request = _request
     package.BeautifulSoup = partial(bs4.BeautifulSoup, features="html.parser")
     package.exceptions = exceptions
     return package
-
-
-def _request(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Replace the package's request: make it on the caller's event loop and with its limits."""
-    api, loop = _caller.get()
-    asked = {"format": "json", "action": "query", **parameters}
-    return asyncio.run_coroutine_threadsafe(api.get(asked), loop).result()
