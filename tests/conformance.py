@@ -142,9 +142,7 @@ SHAPES: dict[str, Shape] = {
     "Command from nodes and tools": _calling("commands", 2),
     "other tools in each call": _calling("one_at_a_time", 3),
     "tool_calls[0] of any reply": _calling("indexed", 1, says=malformed, ends=_FAILED | {"ok"}),
-    "a loop up to its limit": _calling(
-        "by_hand", 5, says=endless, ends=frozenset({"policy_failed"}), options={"config": {"recursion_limit": 9}}
-    ),
+    "a loop up to its limit": _calling("by_hand", 5, says=endless, ends=_FAILED, options=_LIMIT),
     "summary with RemoveMessage": _calling("summarising", 3),
     "dataclass state": _state("dataclass_state", 1),
     "pydantic state": _state("pydantic_state", 1, asks="topic"),

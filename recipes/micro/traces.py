@@ -61,9 +61,6 @@ class Habits:
     """Name a tool that does not exist."""
 
 
-FAULTLESS = Habits(0.0, 0.0, 0.0, 0.0)
-
-
 @dataclass(frozen=True)
 class Try:
     """One turn of a run, before it is rendered."""

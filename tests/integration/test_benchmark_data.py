@@ -87,15 +87,6 @@ def test_another_content_than_is_known_is_refused(
     assert benchmark("musique").state() == "not downloaded"
 
 
-def test_a_gated_data_set_names_the_token_where_the_hub_is_out_of_reach(hub: Hub) -> None:
-    hub.refuse = True
-    with fails(BenchmarkError, "download_failed", "HF_TOKEN"):
-        get(hub, DatasetSource("made/places", ("dev.jsonl",), 2, gated=True))
-    with fails(BenchmarkError, "download_failed") as public:
-        get(hub)
-    assert "HF_TOKEN" not in str(public.value)
-
-
 def test_a_gated_data_set_takes_the_users_token(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.token = "hf_made_for_this_test"
     gated = DatasetSource("made/places", ("dev.jsonl",), 2, gated=True)

@@ -1,7 +1,6 @@
 """The documentation as a site: it is built without a warning, says what the program says, and loads nothing."""
 
 import html
-import inspect
 import os
 import re
 import subprocess
@@ -11,11 +10,9 @@ from pathlib import Path
 import pytest
 import typer
 
-import agentflow
 from agentflow.cli import app
 from agentflow.graph.context import Context
 from agentflow.rl.algorithms import FORMULAS
-from agentflow.rl.algorithms.algorithm import Algorithm
 from tests.pages import ROOT
 
 pytest.importorskip("mkdocs")
@@ -51,19 +48,13 @@ def test_the_reference_has_every_command_and_option(site: Path) -> None:
             assert parameter.opts[0] in page or parameter.metavar in page, (name, parameter.opts)
 
 
-def test_settings_algorithms_and_public_names_are_described(site: Path) -> None:
+def test_settings_and_algorithms_are_described(site: Path) -> None:
     page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/settings/index.html").read_text()))
     for name, field in Context.model_fields.items():
         assert name in page
         assert (field.description or "").replace("`", "")[:40] in page, name
     page = (site / "concepts/index.html").read_text()
     assert [name for name in FORMULAS if f"<code>{name}</code>" not in page] == []
-    page = html.unescape(re.sub(r"<[^>]+>", "", (site / "reference/python/index.html").read_text()))
-    documented = (agentflow.build_graph, agentflow.Context, agentflow.Trainable, agentflow.train, Algorithm.credit)
-    for one in documented:
-        first = (inspect.getdoc(one) or "").partition("\n")[0]
-        assert first
-        assert first.replace("`", "") in page, one
 
 
 def test_llms_txt_leads_to_every_page_as_markdown(site: Path) -> None:
