@@ -14,7 +14,7 @@ from tests.expressions import Expression, expressions
 from tests.linear import LIMIT, LINEAR, assert_linear, growth, slowest
 from tests.readers import READERS, common
 
-SMALL = 1_000
+SMALL = 500
 """Characters of the texts that choose among the two thousand attacks on a reader."""
 
 FOUND = list(expressions())

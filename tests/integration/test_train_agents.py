@@ -47,7 +47,7 @@ def agent(request: pytest.FixtureRequest) -> str:
 def run(agent: str, model: Path, tasks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / agent
     command = [f"examples.agents.{agent}:agent", "--tasks", str(tasks), "--reward", "examples.agents.sums:score"]
-    train(out, *command, f"start={model}", f"steps={STEPS[-1]}", "token_groups=4")
+    train(out, *command, f"start={model}", f"steps={STEPS[-1]}", "questions=4", "token_groups=4")
     return out
 
 

@@ -41,10 +41,10 @@ def test_a_worker_and_then_the_run_are_killed_twice_and_nothing_is_lost_or_repea
     assert str(worker) in restarted
     for line in found:
         records, told = rollouts(out, line["step"], "train"), replay_log(out, line["step"])
-        assert len(records) == line["rollouts"] == 16
+        assert len(records) == line["rollouts"] == 8
         assert line["batch"]
         assert sum(entry["kind"] == "policy" for entry in told) == sum(len(record.calls) for record in records)
-        assert sum(entry["kind"] == "end" for entry in told) == 16
+        assert sum(entry["kind"] == "end" for entry in told) == 8
     assert not (out / "pending.json").exists()
 
 
@@ -85,7 +85,7 @@ def test_a_training_ends_after_each_fault_and_continues_with_the_command_that_it
 
     train(out, *settings)
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3, 4]
-    assert [len(rollouts(out, step, "train")) for step in (1, 2, 3, 4)] == [16] * 4
+    assert [len(rollouts(out, step, "train")) for step in (1, 2, 3, 4)] == [8] * 4
 
 
 def test_a_ray_that_does_not_answer_ends_the_run_within_its_seconds(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_every_rollout_is_trained_on_in_its_step_whatever_is_killed_on_the_way(t
     assert not {line["alarm"]["cause"] for line in found if "alarm" in line} & {Cause.STALE, Cause.MISMATCH}
     for line in found:
         records = rollouts(out, line["step"], "train")
-        assert len(records) == line["rollouts"] == 16
+        assert len(records) == line["rollouts"] == 8
         assert line["sampled_tokens"] == sum(call.sampled_tokens for record in records for call in record.calls)
         told = replay_log(out, line["step"])
         assert sum(entry["kind"] == "policy" for entry in told) == sum(len(record.calls) for record in records)

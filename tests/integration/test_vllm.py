@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 SETTINGS = [
-    *("--preset", "atlas-cpu-vllm", "validation_temperature=0"),
+    *("--preset", "atlas-cpu-vllm", "validation_temperature=0", "questions=4", "test_tasks=12"),
     "temperature=0.7",  # of which the log-probabilities are, on both sides
     "token_groups=4",  # all groups of a step
     "actor_rollout_ref.rollout.max_num_batched_tokens=256",  # every prompt is prefilled in chunks

@@ -107,7 +107,7 @@ def test_a_host_that_forks_has_two(tier: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_two_thousand_runs_leak_nothing(tier: str) -> None:
+async def test_a_thousand_runs_leak_nothing(tier: str) -> None:
     codes = ["print(7)", "import numpy\nprint(int(numpy.arange(4).sum()) + 1)", "raise SystemExit(3)", "[][0]"]
     for code in codes:
         await execute(code, Limits())
@@ -118,11 +118,11 @@ async def test_two_thousand_runs_leak_nothing(tier: str) -> None:
         return len(os.listdir(f"/proc/{fork_server}/fd")), len(os.listdir("/proc/self/fd")), resident
 
     processes, before = idle(), held()
-    for start in range(0, 2000, 8):
+    for start in range(0, 1000, 8):
         outcomes = await asyncio.gather(*(execute(codes[(start + n) % 4], Limits(seconds=60)) for n in range(8)))
         assert [(outcome.stdout, outcome.status) for outcome in outcomes] == [("7", 0), ("7", 0), ("", 3), ("", 1)] * 2
     assert idle() == processes
     after = held()
     assert after[0] <= before[0] + 1  # the last program's report is closed a moment after it is sent
     assert after[1] <= before[1]
-    assert after[2] - before[2] < 4 << 20
+    assert after[2] - before[2] < 2 << 20
