@@ -19,7 +19,6 @@ import pytest
 import agentflow
 
 ROOT = Path(__file__).parents[2]
-SEED = "agentflow/rl/micro/seed/model.safetensors"
 SOURCE = (
     ".ci",
     "agentflow",
@@ -101,8 +100,7 @@ def test_it_runs_from_the_wheel_and_not_from_the_checkout(python: Path, tmp_path
     assert "planner" in run(python.with_name("agentflow"), "graph", cwd=tmp_path)
 
 
-def test_the_embedded_model_answers(wheel: Path, python: Path, tmp_path: Path) -> None:
-    assert {SEED, "agentflow/view/static/main.js"} <= set(zipfile.ZipFile(wheel).namelist())
+def test_the_embedded_model_answers(python: Path, tmp_path: Path) -> None:
     program = "from agentflow import load_model\nprint(load_model('embedded').invoke('Question: 1 + 1?').text)"
     assert run(python, "-c", program, cwd=tmp_path).strip()
 
@@ -111,11 +109,13 @@ def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         linked = [info.filename for info in archive.infolist() if (info.external_attr >> 16) & 0o170000 == 0o120000]
-    assert {name.partition("/")[0] for name in names} == {"agentflow", names[-1].partition("/")[0]}
-    assert {"agentflow/py.typed", "agentflow/graph/agent.py", "agentflow/tools/sandbox/fork_server.py"} <= set(names)
-    data = ("benchmarks/catalogue.json", "benchmarks/subsets/medqa.official.txt")
-    assert {f"agentflow/evals/{name}" for name in data} <= set(names)
-    assert not [name for name in names if "test" in name.lower() or name.endswith((".pyc", ".env"))]
+    package = {
+        str(Path(folder, name).relative_to(ROOT))
+        for folder, _, files in os.walk(ROOT / "agentflow", followlinks=True)
+        for name in files
+        if Path(folder).name != "__pycache__"
+    }
+    assert {name for name in names if not name.startswith("agentflow_langgraph-")} == package
     assert not linked
     assert wheel.stat().st_size < 25_000_000
 
