@@ -29,10 +29,11 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-@pytest.mark.parametrize("call", ["fork", "pidfd_open", "dup"])
+@pytest.mark.parametrize("fault", ["fork", "pidfd_open", "dup", "descriptors"])
 def test_a_program_that_cannot_be_started_leaves_nothing(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A call that fails, or descriptors that the kernel drops in silence where the server has none left."""
     host, theirs = pair()
     surroundings = Surroundings(
         own_mounts=False, own_tmp=False, readable=["/"], first_user=None, files_as_root=False, folders=str(tmp_path)
@@ -47,9 +48,12 @@ def test_a_program_that_cannot_be_started_leaves_nothing(
         before, (report, reporting) = os.listdir("/proc/self/fd"), pair()
         with report, monkeypatch.context() as patched:
             with reporting, open(os.devnull, "r+b") as null:
-                socket.send_fds(host, [REQUEST], [reporting.fileno(), *[null.fileno()] * 3])
+                socket.send_fds(
+                    host, [REQUEST], [reporting.fileno(), *[null.fileno()] * (3 if fault != "descriptors" else 0)]
+                )
             patched.setattr(os, "fork", forks)
-            patched.setattr(os, call, fails)
+            if fault != "descriptors":
+                patched.setattr(os, fault, fails)
             server._accept()
             report.settimeout(30)
             assert "failed" in json.loads(report.recv(1 << 16))
