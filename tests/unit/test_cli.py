@@ -348,6 +348,16 @@ def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path, mo
     assert says in only_line(done.stderr)
 
 
+@pytest.mark.parametrize(("configuration", "code"), [(True, 2), (False, 1)])
+def test_an_error_with_a_code_ends_any_command(configuration: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object) -> None:
+        raise ModelError("it broke", configuration=configuration)
+
+    monkeypatch.setattr(doctor, "tools", breaks)
+    done = run("tools")
+    assert (done.exit_code, only_line(done.stderr)) == (code, "error: it broke")
+
+
 def test_the_agents_of_the_command_line_are_those_there_are() -> None:
     assert get_args(evaluate.AgentName) == AGENTS
 
