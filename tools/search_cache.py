@@ -154,10 +154,3 @@ class SearchCache:
                 connection.executescript(_SCHEMA)  # no WAL: a recording is a single file, to copy or make read-only
             self._connection = connection
         return self._connection
-
-    def close(self) -> None:
-        """Close the file; the next request opens it again."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None

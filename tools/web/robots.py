@@ -63,8 +63,3 @@ async def _fetched(site: str, client: httpx.AsyncClient) -> _Rules:
         return _Rules(None, status, time.monotonic() + UNAVAILABLE_SECONDS)
     rules = await asyncio.to_thread(Protego.parse, body.decode("utf-8", "replace"))
     return _Rules(rules, status, time.monotonic() + KEPT_SECONDS)
-
-
-def forget() -> None:
-    """Clear all cached rules, so that the next request fetches them again."""
-    _kept.clear()

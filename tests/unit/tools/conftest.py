@@ -7,4 +7,4 @@ from agentflow.tools.web import robots
 
 @pytest.fixture(autouse=True)
 def no_rules() -> None:
-    robots.forget()
+    robots._kept.clear()

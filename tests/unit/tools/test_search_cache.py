@@ -87,13 +87,12 @@ async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: 
     recording = cache(tmp_path, "use")
     for query in ("", "\0", "\ud800", '"; DROP TABLE answer', "x" * 100_000):
         await recording.get("t", "s", query, source)
-    recording.close()
+    recording._open().close()
     recording.path.chmod(0o444)
     recording.path.parent.chmod(0o555)
     try:
         replayed = cache(tmp_path, "replay")
         assert await replayed.get("t", "s", "\ud800", source) == "first"
-        replayed.close()
     finally:
         recording.path.parent.chmod(0o755)
     assert source.asked == 5
