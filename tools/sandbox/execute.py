@@ -8,6 +8,7 @@ can use the sandbox.
 import asyncio
 import atexit
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -15,6 +16,7 @@ from functools import lru_cache
 from agentflow.tools.sandbox import plain_subprocess, tiers
 from agentflow.tools.sandbox.fork_client import ForkServerClient, NotStarted, ServerEnded
 from agentflow.tools.sandbox.limits import SLOTS, Limits, Outcome, SandboxError
+from agentflow.tools.sandbox.turns import turns
 
 REMEDY = (
     "install bubblewrap (apt install bubblewrap), or set "
@@ -41,10 +43,13 @@ async def execute(code: str, limits: Limits) -> Outcome:
 
 
 def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-    """Run a program in the calling thread, as `execute` does.
+    """Run a program in the calling thread, as `execute` does. It may wait long for its turn."""
+    with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
+        return _run(code, limits, cancelled) if had else Outcome("", "", -signal.SIGKILL, "cancelled")
 
-    A program that did not start is tried again, by another server if this one ended.
-    """
+
+def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+    """Run a program. One that did not start is tried again, by another server if this one ended."""
     problem = ""
     for attempt in range(_TRIES):
         cancelled.wait(attempt * _PAUSE)

@@ -19,7 +19,6 @@ from typing import IO, Any
 
 from agentflow.tools.sandbox import folder, interpreter, libraries, tiers
 from agentflow.tools.sandbox.limits import ERRORS_KEPT, Limits, Outcome, SandboxError, Stopped
-from agentflow.tools.sandbox.turns import turns
 
 _PATIENCE = 120.0
 """Seconds after which a server that is alive but silent is given up. Imports take long on a busy machine."""
@@ -109,21 +108,15 @@ class ForkServerClient:
         with open(secret, "w", encoding="utf-8") as file:
             file.write("secret")
         code = _CANARY.format(secret=secret, folder=self._folders)
-        outcome = self._run(code, Limits(seconds=_PATIENCE), threading.Event())
+        outcome = self.run(code, Limits(seconds=_PATIENCE), threading.Event())
         if outcome.stdout != _HELD:
             raise SandboxError(f"it does not hold: {outcome.stdout or outcome.stderr or outcome.stopped}")
 
     def run(self, code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
-        """Run a program until it ends or `cancelled` is set. It may wait long for its turn.
+        """Run a program until it ends or `cancelled` is set.
 
         Raises SandboxError if the sandbox fails, and NotStarted if it fails before the program starts.
         """
-        with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
-            if not had:
-                return Outcome("", "", -signal.SIGKILL, "cancelled", self.tier)
-            return self._run(code, limits, cancelled)
-
-    def _run(self, code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
         deadline = time.monotonic() + _PATIENCE
         while True:
             with contextlib.ExitStack() as stack:

@@ -18,7 +18,6 @@ from typing import IO
 
 from agentflow.tools.sandbox import interpreter, tiers
 from agentflow.tools.sandbox.limits import ERRORS_KEPT, Limits, Outcome, SandboxError, Stopped
-from agentflow.tools.sandbox.turns import turns
 
 _TICK = 0.05
 """Seconds between checks whether the caller has cancelled."""
@@ -27,15 +26,12 @@ _TICK = 0.05
 def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
     """Run a program until it ends or `cancelled` is set, and kill the processes that it left running.
 
-    It may wait long for its turn. Raises SandboxError if no process can be started for it.
+    Raises SandboxError if no process can be started for it.
     """
-    with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
-        if not had:
-            return Outcome("", "", -signal.SIGKILL, "cancelled", tiers.SUBPROCESS)
-        try:
-            return _run(code, limits, cancelled)
-        except OSError as error:
-            raise SandboxError(f"the sandbox failed: {error}") from error
+    try:
+        return _run(code, limits, cancelled)
+    except OSError as error:
+        raise SandboxError(f"the sandbox failed: {error}") from error
 
 
 def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
