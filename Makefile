@@ -17,7 +17,7 @@ What is the base of Zitasut, the firm?
 endef
 export DEMO
 
-.PHONY: help run test check mutants stress test-slow test-vllm test-presets \
+.PHONY: help run test check mutants stress test-agents test-slow test-vllm test-presets \
 	lint types format docs bench real train studio clean
 
 help: ## This list
@@ -62,6 +62,12 @@ check: ## Lint, types, docs, and all tests but those of the targets below
 .PHONY: tests
 tests: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile $(PYTEST_FLAGS)
+
+# They install beside ours without their dependencies, which are there.
+AGENTS = .venvs/agents
+test-agents: $(VENV)/with-dev,studio,local,train $(TEMPLATES)/trl ## The shapes of agents whose packages make check lacks
+	$(PIP_INSTALL) --no-deps --upgrade --target $(AGENTS) langmem==0.0.30 trustcall==0.0.39 dydantic==0.0.8 langgraph-codeact==0.1.3
+	PYTHONPATH=$(AGENTS) $(BIN)/python -m pytest tests/integration/test_conformance.py -k 'codeact or langmem or trustcall' $(PYTEST_FLAGS)
 
 mutants: $(VENV)/with-dev,studio,local,train ## Put faults into the training, each of which a fast test must notice
 	$(BIN)/python -m tests.mutants

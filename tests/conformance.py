@@ -131,6 +131,10 @@ def _middleware(name: str, calls: int, **options: Any) -> Shape:
     )
 
 
+def _package(name: str, calls: int, needs: str, says: Says = one_by_one) -> Shape:
+    return Shape(f"tests.agents.packages:{name}", calls, says=says, needs=needs)
+
+
 _hands_over = calling(tools=("task", "add", "multiply"), subagent_type="calculator")
 
 SHAPES: dict[str, Shape] = {
@@ -192,6 +196,9 @@ SHAPES: dict[str, Shape] = {
     "deepagents": Shape("examples.agents.deep:agent", 5, says=_hands_over, needs="deepagents"),
     "langgraph-supervisor": Shape("examples.agents.supervisor:agent", 7, needs="langgraph_supervisor"),
     "langgraph-swarm": Shape("examples.agents.swarm:agent", 5, needs="langgraph_swarm"),
+    "langgraph-codeact": _package("codeact", 3, "langgraph_codeact", code),
+    "langmem": _package("langmem", 3, "langmem"),
+    "trustcall": _package("trustcall", 1, "trustcall"),
 }
 
 

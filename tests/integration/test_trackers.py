@@ -47,15 +47,18 @@ def test_a_tracker_writes_below_the_run_unless_the_user_names_a_place(
 
 
 @pytest.mark.slow
-def test_wandb_keeps_its_files_in_the_run(tmp_path: Path) -> None:
-    pytest.importorskip("wandb", reason="wandb is not installed")
+@pytest.mark.parametrize(
+    ("name", "kept"), [("wandb", "wandb/offline-run-*"), ("mlflow", "mlflow.db"), ("trackio", "trackio/*.db")]
+)
+def test_a_tracker_keeps_its_files_in_the_run(name: str, kept: str, tmp_path: Path) -> None:
+    pytest.importorskip(name, reason=f"{name} is not installed")
     given = environment(compose_settings("atlas-cpu", [f"out={tmp_path}"]))
     offline = {"WANDB_MODE": "offline", "https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
-    known = {key: value for key, value in os.environ.items() if not key.startswith("WANDB")}
+    known = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB", "MLFLOW", "TRACKIO"))}
     variables = {**known, **given, **offline, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "wandb", tmp_path],
+        [sys.executable, "-c", PROGRAM, name, tmp_path],
         cwd=tmp_path, env=variables, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert list(tmp_path.glob("wandb/offline-run-*"))
+    assert list(tmp_path.glob(kept))

@@ -76,3 +76,18 @@ async def test_a2a_asks_a_question(server: Server, client: LangGraphClient, ques
     [ask] = await client.assistants.search(graph_id="ask", limit=1)
     reply = await send(server, ask["assistant_id"], {"kind": "data", "data": {"question": question.question}})
     assert said(reply) == question.answer
+
+
+async def test_a_client_of_a2as_own_library_is_answered(server: Server, assistant: str) -> None:
+    """Without streaming: of a stream, version 1.3 of the library reads the first event of this server alone."""
+    pytest.importorskip("a2a", reason="a2a-sdk is not installed")
+    from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+    from a2a.types import Message, Part, Role, SendMessageRequest
+
+    async with httpx.AsyncClient(timeout=None) as http:
+        path = f"/.well-known/agent-card.json?assistant_id={assistant}"
+        card = await A2ACardResolver(http, server.url, agent_card_path=path).get_agent_card()
+        client = ClientFactory(ClientConfig(httpx_client=http, streaming=False)).create(card)
+        asked = Message(role=Role.ROLE_USER, message_id="1", parts=[Part(text="How many feet are 3 yards?")])
+        [event] = [event async for event in client.send_message(SendMessageRequest(message=asked))]
+    assert [part.text for artifact in event.task.artifacts for part in artifact.parts] == ["9"]
