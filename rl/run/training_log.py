@@ -152,14 +152,18 @@ class TrainingLog:
         _replace(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
 
     def records(self, step: int, split: Split) -> list[RolloutTrace]:
-        """Return the rollouts of a step; unreadable lines, such as a truncated last one, are skipped."""
-        path, found = self.path_of(step, split), []
+        """Return the rollouts of a step; unreadable lines, such as a truncated last one, are skipped.
+
+        A rollout stands there twice if its process was killed between its record and the end of its replay log.
+        """
+        path, found = self.path_of(step, split), dict[str, RolloutTrace]()
         for line in path.read_bytes().splitlines() if path.exists() else ():
             try:
-                found.append(model_from_json(RolloutTrace, line))
+                record = model_from_json(RolloutTrace, line)
             except ValidationError:
                 continue
-        return found
+            found[record.id] = record
+        return list(found.values())
 
     def accuracies(self) -> dict[int, float]:
         """Return the accuracy of each validated step that lost few tries, of those with as many rollouts as the last:

@@ -1,4 +1,5 @@
 import json
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,16 @@ from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
 from tests.trainings import begin, last_tokens, token_step
 
+NUMBERS = count()
 OK, TIMED_OUT = RolloutStatus.OK, RolloutStatus.TIMED_OUT
 
 
 def record(step: int, reward: float = 1.0, family: str = "a", **fields: Any) -> RolloutTrace:
-    known = {"id": "t/0", "task": Task(id="t", question="q", gold="g", family=family), "outcome": RolloutStatus.OK}
+    known = {
+        "id": f"t/{next(NUMBERS)}",
+        "task": Task(id="t", question="q", gold="g", family=family),
+        "outcome": RolloutStatus.OK,
+    }
     more = {"split": "test", "calls": [], "answer": "a", "status": "answered"}
     return RolloutTrace(**{**known, **more, "step": step, "reward": reward, **fields})
 
@@ -129,6 +135,13 @@ def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
     log.begin(3, "train")
     append(log.rollouts / "000003-train.jsonl", record(3))
     assert len(log.records(3, "train")) == 1
+
+
+def test_a_rollout_whose_process_was_killed_after_its_record_counts_once(log: TrainingLog) -> None:
+    """It is played again, by its recorded responses, since the end of its replay log is missing."""
+    [first] = log.records(3, "train")
+    append(log.path_of(3, "train"), first)
+    assert log.records(3, "train") == [first]
 
 
 def test_a_validation_counts_what_the_policy_broke(log: TrainingLog) -> None:
