@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from agentflow.rl.rollout.packing import PrefixMismatch, Reason
 from agentflow.rl.rollout.rollout import CallTrace, RolloutStatus, RolloutTrace
 from agentflow.rl.rollout.tokens import Sampled, TokenRow, TokenStep, unpacked
 from agentflow.rl.run.training_log import TOKENS, TrainingLog
+
+NUMBERS = count()
 
 
 def rollout(
@@ -39,7 +42,7 @@ def rollout(
         **error,
     )
     call = CallTrace(node="planner", prompt_tokens=30, sampled_tokens=10, finish_reason="stop", reward=0.0, fault=False)
-    known = {"id": id, "step": step, "split": split, "outcome": status, "reward": reward}
+    known = {"id": id or f"{task}/{next(NUMBERS)}", "step": step, "split": split, "outcome": status, "reward": reward}
     return RolloutTrace(**trace.own_fields, **known, calls=[call] * max(1, len(turns)))
 
 
