@@ -47,7 +47,7 @@ class SavedThread:
 
     state: ThreadState
     earlier: list[BaseMessage]
-    """What was said before the last question."""
+    """Messages before the last question."""
     question: str
     analysis: str
     answer: str

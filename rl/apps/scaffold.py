@@ -11,7 +11,7 @@ TASKS, REWARD = Path("tasks.jsonl"), Path("reward.py")
 ROWS = 3
 FILL_IN = "..."
 
-TEMPLATE = '''"""What the agent's work is worth."""
+TEMPLATE = '''"""The reward of a run of the agent."""
 
 
 def score(task, state) -> float:

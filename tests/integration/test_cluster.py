@@ -49,9 +49,8 @@ class Machine:
         )
         until(lambda: self._first() and f"none {ray_folder} " in Path(f"/proc/{self._first()}/mounts").read_text())
         self.run("ip", "link", "set", "lo", "up")
-        self.run(
-            "ip", "addr", "add", f"{self.address}/32", "dev", "lo"
-        )  # it stays when the cable goes with the other end
+        # A cable disappears with the machine at its other end, and takes its address along; this one stays.
+        self.run("ip", "addr", "add", f"{self.address}/32", "dev", "lo")
 
     def _first(self) -> str:
         """The process id of the machine's first process, empty before it runs."""
@@ -106,7 +105,8 @@ class Cluster:
 
     def connect(self) -> None:
         one, two = CABLE.values()
-        subprocess.run(self.first.command("ip", "link", "delete", one), capture_output=True, check=False)  # an old one
+        # After a fault, the first machine may still hold its end of the old cable.
+        subprocess.run(self.first.command("ip", "link", "delete", one), capture_output=True, check=False)
         subprocess.run(["ip", "link", "add", one, "type", "veth", "peer", "name", two], check=True)
         self.first.plug()
         self.second.plug()

@@ -14,7 +14,7 @@ SIX_BY_SEVEN = {"messages": [{"role": "user", "content": "What is 6 * 7?"}]}
 
 
 async def updates(client: LangGraphClient, thread: str | None, given: Any, **settings: Any) -> list[dict[str, Any]]:
-    """What the nodes return."""
+    """The updates that the nodes return."""
     stream = client.runs.stream(thread, "agentflow", input=given, stream_mode=["updates"], **settings)
     parts = [part async for part in stream]
     assert {part.event for part in parts} <= {"metadata", "updates"}, parts[-1].data

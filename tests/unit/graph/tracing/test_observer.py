@@ -49,7 +49,7 @@ def broken(text: str) -> str:
 
 
 async def observed(script: Scripted, tool: BaseTool = echo, **settings: Any) -> Kept:
-    """What a sink is told of a run, after which nothing is open."""
+    """Return the sink of a run, which has left no operation open."""
     kept = Kept()
     observer = Observer(kept)
     script.replies["planner"] = f"Sub-Goal: repeat it\nTool: {tool.name}\nContext: hello"
