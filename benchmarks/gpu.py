@@ -8,22 +8,22 @@ Part B, 180 s: `atlas-gpu`, two steps and a third after a resume, export, and th
 Part C, 60 s: three updates of a 0.5B model in bfloat16 on tokens that transformers sampled, and how far both are apart.
 
 A bare machine has torch and no network: the wheels that it lacks travel with the tree, 64 MiB a call, in two calls.
-Here, once, with a Python of the extra `train` alone; THERE has the names of the packages on that machine, one a line,
-without transformers, tokenizers and huggingface-hub, whose versions matter:
-
+Here, once, with a Python of the extra `train` alone; THERE names that machine's packages, except transformers,
+tokenizers and huggingface-hub:
     echo /.whl/ >>.git/info/exclude; mkdir -p .whl/1 .whl/2
-    lean='^(-e|#|torch|triton|nvidia|cuda|wandb|virtualenv|distlib|py-spy|zstandard|bm25s|tavily|wikipedia|antlr4)'
+    lean='^(-e|#|agentflow|antlr4|bm25s|cuda|distlib|nvidia|py-spy|tavily|torch=|triton|virtualenv|wandb|wikipedia|zstandard)'
     pip freeze | grep -viE "$lean" | grep -vif <(sed 's/[-_.]/[-_.]/g; s/.*/^&=/' THERE) | xargs pip download \
         --no-deps --only-binary=:all: --python-version 3.12 --implementation cp -d .whl/2 \
         $(printf -- '--platform manylinux%s_x86_64 ' _2_28 _2_27 _2_17 2014 1)
-    pip wheel --no-deps -w .whl/2 antlr4-python3-runtime==4.9.3; mv .whl/2/ray-* .whl/1
-    zip -d .whl/1/ray-*.whl ray/jars/ray_dist.jar      # 31 MiB for Java; 45 MiB are left
+    pip wheel --no-deps -w .whl/2 antlr4-python3-runtime==4.9.3 .; mv .whl/2/ray-* .whl/1
+    zip -qd .whl/1/ray-* ray/jars/ray_dist.jar          # 31 MiB for Java; 45 MiB are left
+    zip -qd .whl/2/agentflow_* 'agentflow/*'            # the tree has the code; the entry points are left
 
 Call 1 carries .whl/1, with a limit of 60 s; call 2 carries .whl/2, at once after it, with a limit of 600 s:
-
-    mkdir -p /tmp/whl && cp .whl/1/*.whl /tmp/whl && nvidia-smi && df -h / /dev/shm
-    python3 -m pip install -q --no-index --no-deps --no-compile --upgrade --target /tmp/site /tmp/whl/* .whl/2/*.whl &&
-        PYTHONPATH=/tmp/site:$PWD python3 -m benchmarks.gpu --out $OUT
+    mkdir /tmp/whl && cp .whl/1/*.whl /tmp/whl && nvidia-smi
+    python3 -m pip install -q --no-index --no-deps --no-compile --target /tmp/site /tmp/whl/* .whl/2/*.whl
+    PYTHONPATH=$PWD:/tmp/site python3 -m benchmarks.gpu --out /tmp/out
+    cp /tmp/out/gpu.json /tmp/out/*.log $OUT    # at most eight files come back
 """
 
 import argparse
