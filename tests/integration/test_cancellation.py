@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentflow
@@ -26,12 +25,11 @@ from agentflow.graph.state import State, Turn
 from agentflow.tools.sandbox import execute
 from tests.patient import PatientLimits
 from tests.sandboxes import descendants, new_processes
-from tests.scripted import Scripted
+from tests.scripted import CONTINUE, STOP, THREAD, Scripted, question
 from tests.waiting import LAST_RESORT, until, until_async
 
 PLAN = "Sub-Goal: compute\nTool: python_coder\nContext: none"
-CONTINUE = "Analysis: More is needed.\nVerdict: continue"
-STOP = "Analysis: It is done.\nVerdict: stop"
+FIRST = question("First?")
 QUICK, ENDLESS = json.dumps({"code": "print(6 * 7)"}), json.dumps({"code": "while True: pass"})
 
 
@@ -49,13 +47,6 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     script = Scripted(planner=PLAN, executor=[QUICK, ENDLESS], verifier=CONTINUE)
     script.install(monkeypatch)
     return script
-
-
-def question(text: str = "First?") -> dict[str, Any]:
-    return {"messages": [HumanMessage(text)]}
-
-
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 async def cancelled_in_the_second_turn(run: Awaitable[Any], script: Scripted) -> None:
@@ -79,11 +70,11 @@ def agent(script: Scripted) -> Agent:
 
 
 RUNS: dict[str, Callable[[Agent], Awaitable[Any]]] = {
-    "ainvoke": lambda graph: graph.ainvoke(question(), THREAD),
-    "astream": lambda graph: streamed(graph.astream(question(), THREAD, stream_mode=["updates", "custom", "messages"])),
-    "abatch": lambda graph: graph.abatch([question()], THREAD),
-    "saved at each step": lambda graph: graph.ainvoke(question(), THREAD, durability="sync"),
-    "saved at exit": lambda graph: graph.ainvoke(question(), THREAD, durability="exit"),
+    "ainvoke": lambda graph: graph.ainvoke(FIRST, THREAD),
+    "astream": lambda graph: streamed(graph.astream(FIRST, THREAD, stream_mode=["updates", "custom", "messages"])),
+    "abatch": lambda graph: graph.abatch([FIRST], THREAD),
+    "saved at each step": lambda graph: graph.ainvoke(FIRST, THREAD, durability="sync"),
+    "saved at exit": lambda graph: graph.ainvoke(FIRST, THREAD, durability="exit"),
 }
 
 
@@ -110,7 +101,7 @@ async def asked_again(graph: Agent, script: Scripted) -> None:
 async def test_a_cancelled_run_can_go_on(script: Scripted) -> None:
     """The interrupted turn is repeated, and its result occurs once."""
     graph = agent(script)
-    await cancelled_in_the_second_turn(graph.ainvoke(question(), THREAD), script)
+    await cancelled_in_the_second_turn(graph.ainvoke(FIRST, THREAD), script)
     script.replies.update(executor=QUICK, verifier=STOP)
     found = await graph.ainvoke(None, THREAD)
     assert [turn.turn for turn in found["memory"]] == [1, 2]
@@ -130,7 +121,7 @@ async def test_wherever_a_run_is_cancelled(module: str, monkeypatch: pytest.Monk
     script = Scripted(**{**replies, module: hang})
     script.install(monkeypatch)
     graph = agent(script)
-    task = asyncio.create_task(graph.ainvoke(question(), THREAD))
+    task = asyncio.create_task(graph.ainvoke(FIRST, THREAD))
     await asyncio.wait_for(reached.wait(), LAST_RESORT)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -152,7 +143,7 @@ async def test_what_else_runs_is_left_alone(script: Scripted) -> None:
     graph = build_graph(context=Context(model=script.spec))
     script.replies.update(executor=ENDLESS)
     started = new_processes()
-    runs = [asyncio.create_task(graph.ainvoke(question())) for _ in range(2)]
+    runs = [asyncio.create_task(graph.ainvoke(FIRST)) for _ in range(2)]
     await until_async(lambda: len(started()) == 2)
     runs[0].cancel()
     await until_async(lambda: len(started()) == 1)

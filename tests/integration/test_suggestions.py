@@ -22,15 +22,8 @@ from tests.unit.test_commands import CALLED, without_keys
 from tests.unit.test_commands import examples as texts
 
 ROOMS = (
-    "agentflow/cli",
-    "agentflow/checks",
-    "agentflow/console",
-    "agentflow/view",
-    "graph",
-    "nodes",
-    "tools",
-    "evals",
-    "rl",
+    *("agentflow/cli", "agentflow/checks", "agentflow/console", "agentflow/view"),
+    *("graph", "nodes", "tools", "evals", "rl"),
 )
 SOURCES = (
     *(path for room in ROOMS for ending in ("py", "js") for path in sorted((ROOT / room).rglob(f"*.{ending}"))),

@@ -20,17 +20,8 @@ import agentflow
 
 ROOT = Path(__file__).parents[2]
 SOURCE = (
-    ".ci",
-    "agentflow",
-    "evals",
-    "graph",
-    "nodes",
-    "rl",
-    "tools",
-    "tests",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
+    *(".ci", "agentflow", "evals", "graph", "nodes", "rl", "tools", "tests"),
+    *("pyproject.toml", "README.md", "LICENSE"),
 )
 REPOSITORY = "https://git.example/agentflow"
 

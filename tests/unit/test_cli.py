@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -23,7 +23,7 @@ from agentflow.rl.micro.declining import REPLY
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from tests.cases import table
 from tests.fake_openai import FakeOpenAI, Reply, completion
-from tests.scripted import GUESS, Script
+from tests.scripted import GUESS, Script, modules
 
 PLAN = str(GUESS["planner"])
 SECRET = "sk-0123456789abcdef"
@@ -150,20 +150,14 @@ def test_json_is_one_object_of_the_pinned_form(replying: Script) -> None:
 
 
 def test_usage_counts_the_tokens_that_the_server_counts() -> None:
-    replies = {"You are the planner": PLAN, "You carry out": '{"query": "hello"}', "You check": "Verdict: stop"}
-
-    def script(body: dict[str, list[dict[str, str]]]) -> str:
-        system = body["messages"][0]["content"]
-        return next((reply for start, reply in replies.items() if system.startswith(start)), "Answer: hello")
-
-    with FakeOpenAI(script) as server:
+    with FakeOpenAI(modules(**GUESS)) as server:
         done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
     assert done.exit_code == 0, done.stderr
     one, all_four = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n, "calls": n} for n in (1, 4))
-    modules = ("planner", "tools", "verifier", "generator")
+    asked = ("planner", "tools", "verifier", "generator")
     usage = json.loads(done.stdout)["usage"]
-    assert usage.pop("seconds").keys() >= {*modules}
-    assert usage == {"calls": 4, "modules": {module: {"fake": one} for module in modules}, "models": {"fake": all_four}}
+    assert usage.pop("seconds").keys() >= {*asked}
+    assert usage == {"calls": 4, "modules": {module: {"fake": one} for module in asked}, "models": {"fake": all_four}}
 
 
 @pytest.mark.parametrize(("configuration", "status"), [(True, 2), (False, 1)])
@@ -262,25 +256,20 @@ def test_tools_says_what_a_tool_needs() -> None:
 
 
 def test_replies_that_were_cut_off_are_in_the_trace_and_in_the_text(tmp_path: Path) -> None:
-    plans = [PLAN, "no plan"]
+    plans, answer = [PLAN, "no plan"], (200, completion("m", "Answer: 4", "length"))
 
-    def cut(body: dict[str, Any]) -> Reply:
-        assert body["max_tokens"] == 40
-        system = body["messages"][0]["content"]
-        if system.startswith("You are the planner"):
-            return 200, completion("m", plans.pop(), "length" if plans else "stop")
-        if system.startswith("You write the final answer"):
-            return 200, completion("m", "Answer: 4", "length")
-        return '{"query": "hello"}' if system.startswith("You carry out") else "Analysis: It is 4.\nVerdict: stop"
+    def plan(_: object) -> Reply:
+        return 200, completion("m", plans.pop(), "length" if plans else "stop")
 
-    with FakeOpenAI(cut) as server:
+    with FakeOpenAI(modules(planner=plan, executor=GUESS["executor"], generator=lambda _: answer)) as server:
         model = ("--model", f"openai-compatible:m@{server.base_url}", "--context", "max_tokens=40", "--max-turns", "1")
         done = run("solve", "What is 2 + 2?", *model, "--json")
         trace = Trace.model_validate_json(done.stdout)
         assert trace.turns[0].finish_reasons["planner"] == ["length", "stop"]
         assert trace.finish_reasons["generator"] == ["length"]
-        plans = [PLAN, PLAN]
+        plans += [PLAN, PLAN]
         shown = run("solve", "What is 2 + 2?", *model).stdout
+        assert {body["max_tokens"] for body in server.bodies} == {40}
     assert "cut off at max_tokens: planner" in shown
     assert "generator cut off at max_tokens" in " ".join(shown.split())
 

@@ -9,19 +9,17 @@ from uuid import uuid4
 
 import ormsgpack
 import pytest
-from langchain_core.tools import tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from agentflow.graph import threads
-from agentflow.graph.agent import Agent, build_graph
+from agentflow.graph.agent import build_graph
 from agentflow.graph.checkpoints import CheckpointError, open_checkpointer
 from agentflow.graph.context import Context
 from tests.failing import fails
-from tests.scripted import Scripted
+from tests.scripted import Scripted, echo, question
 
 pytestmark = pytest.mark.slow
-QUESTION: dict[str, Any] = {"messages": [("user", "Which word?")]}
 built: list[str] = []
 
 
@@ -33,12 +31,6 @@ class Foreign:
 
     def __post_init__(self) -> None:
         built.append(self.text)
-
-
-@tool
-async def echo(text: str) -> str:
-    """Repeats a text."""
-    return text
 
 
 @pytest.fixture
@@ -63,18 +55,9 @@ def thread() -> Any:
     return threads.config_of(uuid4().hex)
 
 
-def name_of(config: Any) -> str:
-    return str(config["configurable"]["thread_id"])
-
-
-async def run(graph: Agent, config: Any, context: Context) -> dict[str, Any]:
-    found: dict[str, Any] = await graph.ainvoke(QUESTION, config, context=context)
-    return found
-
-
 async def test_fifty_threads_at_once(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
     graph = build_graph([echo], checkpointer=saver)
-    found = await asyncio.gather(*(run(graph, thread(), settings) for _ in range(50)))
+    found = await asyncio.gather(*(graph.ainvoke(question(), thread(), context=settings) for _ in range(50)))
     assert [state["answer"] for state in found] == ["hello"] * 50
 
 
@@ -109,23 +92,7 @@ async def test_objects_written_as_json_are_refused(saver: BaseCheckpointSaver[An
     assert saver.serde.loads_typed(("msgpack", ormsgpack.packb({"a": 1}))) == {"a": 1}
 
 
-async def test_deleted_threads_are_gone(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
-    graph, config = build_graph([echo], checkpointer=saver), thread()
-    await run(graph, config, settings)
-    await threads.delete(graph, [name_of(config)])
-    assert name_of(config) not in {one.id for one in await threads.threads(graph)}
-    assert (await graph.aget_state(config)).values == {}
-
-
 # What goes wrong
-
-
-async def problem(spec: str) -> str:
-    with pytest.raises(CheckpointError) as caught:
-        async with open_checkpointer(spec):
-            pass
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 async def use_without_table(spec: str) -> None:
@@ -142,10 +109,10 @@ async def test_a_database_that_fails_in_the_middle(spec: str) -> None:
 async def test_files_that_cannot_be_used(tmp_path: Path) -> None:
     broken = tmp_path / "broken.sqlite"
     broken.write_bytes(b"this is no database, whatever its name says" * 100)
-    assert "file is not a database" in await problem(f"sqlite:{broken}")
-    assert "cannot write" in await problem(str(broken / "below"))
-    assert "no place for checkpoints" in await problem("redis://somewhere")
-    assert "no place for checkpoints" in await problem("sqlite:")
+    for path, code in ((broken, "unusable"), (broken / "below", "unwritable")):
+        with fails(CheckpointError, code, broken):
+            async with open_checkpointer(f"sqlite:{path}"):
+                pass
 
 
 async def test_only_the_user_can_read_the_file(tmp_path: Path) -> None:

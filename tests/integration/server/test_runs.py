@@ -29,9 +29,7 @@ async def test_a_conversation(client: LangGraphClient, question: Problem) -> Non
     """Chat mode: a person's message in, calls and the agent's message out, and a second question starts afresh."""
     thread = await new_thread(client)
     first: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
-    second: Any = await client.runs.wait(
-        thread, "agentflow", input={"messages": [{"role": "user", "content": question.question}]}, context=CONTEXT
-    )
+    second: Any = await client.runs.wait(thread, "agentflow", input=asked(question), context=CONTEXT)
     exchange = ["human", *["ai", "tool"] * len(question.steps), "ai"]
     assert [message["type"] for message in first["messages"]] == exchange
     assert [message["type"] for message in second["messages"]] == exchange * 2

@@ -32,9 +32,10 @@ async def test_a_missing_extra_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -
             pass
 
 
-async def test_a_setting_that_names_no_place() -> None:
+@pytest.mark.parametrize("spec", ["postgres://user:hunter2-hunter2@host", "redis://somewhere", "sqlite:"])
+async def test_a_setting_that_names_no_place(spec: str) -> None:
     with fails(CheckpointError, "bad_spec", configuration=True) as caught:
-        async with open_checkpointer("postgres://user:hunter2-hunter2@host"):
+        async with open_checkpointer(spec):
             pass
     assert "hunter2" not in str(caught.value)
 

@@ -71,8 +71,3 @@ def test_a_chat_model_keeps_its_own_sampling_and_is_named() -> None:
     assert context.model_name_of("planner") == "openai:m"
     assert context.model_dump()["models"] == {"planner": "openai:m"}
     assert Context.model_json_schema()["properties"]["model"]["type"] == "string"
-
-
-@pytest.mark.parametrize("engine", ["auto", "tavily", "gemini:gemini-2.5-pro", "community:duckduckgo"])
-def test_every_engine_can_be_set(engine: str) -> None:
-    assert Context(search_engine=engine).search.engine == engine

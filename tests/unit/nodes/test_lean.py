@@ -1,5 +1,6 @@
 """The lean profile: what models that were not trained on our prompts read, and rules that they cannot break."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from agentflow.nodes import executor, generator, planner, verifier
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass, ToolResult
+from tests.cases import cases
 from tests.scripted import PLAN, THREAD, Script, Scripted, echo, question
 
+REPLIES = Path(__file__).with_name("replies")
 CARDS = standard_cards(DEFAULT_TOOLS)
 CONTEXT = Context(model="openai:m")
 STOP, CONTINUE = "Verdict: stop", "Verdict: continue, the year is missing"
@@ -82,23 +85,7 @@ async def test_turns_that_differ_are_not_the_same(scripted: Script) -> None:
     assert (state.status, len(state.memory)) == ("out_of_turns", 4)
 
 
-@pytest.mark.parametrize(
-    ("tool", "given", "arguments"),
-    [
-        ("echo", "a word", {"text": "a word"}),
-        ("python_coder", "```python\nprint(1 + 2)\n```", {"code": "print(1 + 2)"}),
-        ("python_coder", "print(1 + 2)", {"code": "print(1 + 2)"}),
-        ("python_coder", '{"code": "print(1 + 2)"}', {"code": "print(1 + 2)"}),
-        ("python_coder", "the sum of 1 and 2", None),
-        (
-            "web_search",
-            '{"url": "https://example.org", "query": "Who?"}',
-            {"url": "https://example.org", "query": "Who?"},
-        ),
-        ("web_search", '{"url": "https://example.org"}', None),
-        ("web_search", "https://example.org", None),
-    ],
-)
+@pytest.mark.parametrize(("tool", "given", "arguments"), cases(REPLIES / "inputs.jsonl", "tool", "given", "arguments"))
 def test_a_plan_holds_the_call_if_its_input_is_one(tool: str, given: str, arguments: dict[str, Any] | None) -> None:
     card = ToolCard.of(echo) if tool == "echo" else standard_cards([tool])[tool]
     plan = Plan(text=f"Sub-Goal: a step\nTool: {tool}\nInput: {given}", sub_goal="a step", tool=tool, context=given)
@@ -122,29 +109,7 @@ async def test_a_step_that_is_the_call_needs_no_executor(scripted: Script) -> No
     assert script.asked("executor") == []
 
 
-@pytest.mark.parametrize(
-    ("reply", "context"),
-    [
-        ("Sub-Goal: add\nTool: python_coder\nContext: 1 + 2\nTurns left: 4", "1 + 2"),
-        ("Sub-Goal: add\nTool: python_coder\nContext: 1 + 2\n\nResult: 3\nVerifier: It is 3.", "1 + 2"),
-        ("Question: What is 1 + 2?\nSub-Goal: add\nTool: python_coder\nContext: 1 + 2", "1 + 2"),
-    ],
-)
-def test_labels_of_ours_are_no_part_of_a_step(reply: str, context: str) -> None:
-    assert planner.parse(reply, CARDS).context == context
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Sub-Goal: what this step must find out or compute, and no more\nTool: python_coder\nContext: 1 + 2",
-        "Sub-Goal: add\nTool: the name of one tool\nContext: 1 + 2",
-        "Sub-Goal: add\nTool: python_coder\nContext: every fact, name and number that the step needs, since",
-    ],
-)
-def test_a_description_in_place_of_a_value_is_no_plan(reply: str) -> None:
-    plan = planner.parse(reply, CARDS)
-    assert (plan.error, bool(plan.problem)) == (ErrorClass.BAD_PLAN, True)
+def test_the_descriptions_that_are_no_values_stand_in_the_prompts() -> None:
     known = planner.DESCRIPTIONS.values()
     assert all(any(text in prompt for text in texts) for prompt in planner.PROMPTS.values() for texts in known)
 

@@ -37,7 +37,7 @@ def training_of(index: RunIndex) -> Training:
     return source
 
 
-def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
+def test_each_kind_is_found_below_a_folder_or_by_its_name_and_foreign_files_are_not(tmp_path: Path) -> None:
     write_run(tmp_path / "deep" / "er" / "eval", [record(0)])
     write_step(begin(tmp_path / "training", 3), 1, [rollout(1, "train", "a", 1.0)])
     append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))
@@ -45,18 +45,14 @@ def test_each_kind_is_found_and_foreign_files_are_not(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / ".hidden").mkdir()
     append(tmp_path / ".hidden" / "x.jsonl", Trace(**record(1).own_fields))
-    found = {source.name: source.kind for source in index(tmp_path).sources.values()}
-    assert found == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "traces"}
-
-
-def test_files_that_no_parser_reads_hide_no_others(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", [record(0)])
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "settings.json").write_text('{"a":' * 10_000)
+    (tmp_path / "deep" / "settings.json").write_text('{"a":' * 10_000)  # which no parser reads
     (tmp_path / "deep.jsonl").write_text("[" * 100_000)
     found = index(tmp_path)
     assert found.complete
-    assert [source.name for source in found.sources.values()] == ["run"]
+    kinds = {source.name: source.kind for source in found.sources.values()}
+    assert kinds == {"deep/er/eval": "evaluation", "training": "training", "first.jsonl": "traces"}
+    named = index(tmp_path / "deep" / "er" / "eval", tmp_path / "first.jsonl").sources.values()
+    assert {source.name for source in named} == {"eval", "first.jsonl"}
 
 
 def test_a_source_that_fails_is_named_once_and_hides_no_others(
@@ -92,13 +88,6 @@ def test_the_last_line_and_the_last_score_of_a_try_count(tmp_path: Path) -> None
     while found.refresh():
         pass
     assert [row.outcome for _, row in only(found).rows()] == ["correct", "incorrect"]
-
-
-def test_a_folder_and_a_file_can_be_named_themselves(tmp_path: Path) -> None:
-    write_run(tmp_path / "eval", [record(0)])
-    append(tmp_path / "first.jsonl", Trace(**record(1).own_fields))
-    found = index(tmp_path / "eval", tmp_path / "first.jsonl").sources.values()
-    assert {source.name for source in found} == {"eval", "first.jsonl"}
 
 
 def test_new_lines_new_files_and_vanished_ones_are_seen(tmp_path: Path) -> None:

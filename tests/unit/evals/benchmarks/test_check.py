@@ -29,12 +29,9 @@ def test_what_is_read_of_a_file(tmp_path: Path) -> None:
     found = checked(tmp_path, *rows, rows[0])
     assert found.types == {"number": 2, "date": 1, "yes or no": 1, "interval or set": 1, "text": 1}
     assert (len(found.tasks), found.repeated, found.unread, found.problems) == (6, 1, ["level"], [])
-
-
-def test_options_have_their_own_type(tmp_path: Path) -> None:
-    found = checked(tmp_path, CHOICE)
-    assert [one.gold for one in found.tasks.values()] == ["C. 3"]
-    assert (found.types, found.problems) == ({"option": 1}, [])
+    choice = checked(tmp_path, CHOICE)
+    assert ([one.gold for one in choice.tasks.values()], choice.types) == (["C. 3"], {"option": 1})
+    assert choice.problems == []
 
 
 @pytest.mark.parametrize(

@@ -118,17 +118,13 @@ def parrot(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("parrot")
-async def test_an_entry_point_is_a_provider() -> None:
+async def test_an_entry_point_is_a_provider_and_its_failure_is_one_line() -> None:
     sampling = Sampling(seed=7)
     model = load_model("parrot:cages/3", sampling)
     assert load_model("parrot:cages/3", sampling) is model
     assert await complete(model, [HumanMessage("hello")]) == "squawk"
     load_model("parrot")
     assert Parrot.loaded == [("cages/3", sampling), ("", Sampling())]
-
-
-@pytest.mark.usefixtures("parrot")
-def test_a_provider_that_fails_to_load_is_one_line() -> None:
     with fails(ModelError, "not_loaded", "parrot:broken", "FileNotFoundError", configuration=True):
         load_model("parrot:broken")
 

@@ -26,15 +26,11 @@ def test_what_is_no_price_is_one_line(text: str) -> None:
         Price.parse(text)
 
 
-def test_the_users_price_counts_before_the_servers() -> None:
+def test_the_users_price_counts_before_the_servers_and_a_part_is_not_given_as_the_whole() -> None:
     models = {"a": MANY, "b": MANY.model_copy(update={"cost": 0.5})}
     assert cost(models, {"a": Price(1, 2)}) == 3.5
     assert cost(models, {"a": Price(1, 2), "b": Price(0, 0)}) == 3.0
-
-
-def test_a_cost_that_is_known_in_part_is_not_given_as_the_whole() -> None:
-    assert cost({"a": MANY, "b": MANY.model_copy(update={"cost": 0.5})}, {}) is None
-    assert cost({}, {}) is None
+    assert cost(models, {}) is cost({}, {}) is None
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 10)), max_size=6))

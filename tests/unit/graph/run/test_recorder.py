@@ -13,7 +13,7 @@ from agentflow.graph.run.recorder import RunCalls, calls_file, hash_of
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace, append, to_line
-from tests.scripted import CONTINUE, GUESS, STOP, Script, Scripted, echo
+from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
 MODULES = ("planner", "executor", "verifier")
 
@@ -51,6 +51,7 @@ def test_every_module_and_call_is_there_by_start(scripted: Script) -> None:
         assert [calls.messages[number].text for number in span.prompt] == [one.text for one in conversation]
     assert [calls.messages[span.replies[0]].text for span in asked if span.module == "verifier"] == [CONTINUE, STOP]
     assert len(set(calls.messages)) == len(calls.messages)
+    assert {"analyst", *MODULES, "generator"} <= set(trace.usage.seconds)
 
 
 def test_a_call_that_fails_is_there_with_its_error(scripted: Script) -> None:
@@ -106,7 +107,3 @@ def test_appending_after_a_torn_line_starts_a_new_one(tmp_path: Path) -> None:
     append(path, trace)
     append(path, trace)
     assert path.read_text() == '{"torn\n' + f"{to_line(trace)}\n" * 2
-
-
-def test_the_seconds_of_each_module_are_known(scripted: Script) -> None:
-    assert {"analyst", *MODULES, "generator"} <= set(played(scripted(**GUESS)).usage.seconds)

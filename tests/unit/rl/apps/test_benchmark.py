@@ -32,10 +32,12 @@ async def test_rewards(name: str, row: Any, answer: str, reward: float | None, t
     assert await app.reward(task, {"answer": answer}) == reward  # type: ignore[misc]
 
 
-def test_search_is_set_by_the_apps_options() -> None:
-    server = "http://127.0.0.1:8000/retrieve"
-    app = benchmark("game24", frozen="atlas-oracle", corpus=server, search_engine="serper", search_cache="use")
-    assert app.context().search == SearchSettings(corpus=server, engine="serper", cache="use")
+def test_its_options_are_given_by_name_and_set_the_search() -> None:
+    """`load_app` has a parameter `name` of its own, which took the option's place."""
+    search = {"corpus": "http://127.0.0.1:8000/retrieve", "search_engine": "serper", "search_cache": "use"}
+    app = load_app("agentflow.rl.apps.benchmark:benchmark", name="game24", frozen="atlas-oracle", **search)
+    assert app.name == "game24"
+    assert app.context().search == SearchSettings(corpus=search["corpus"], engine="serper", cache="use")
 
 
 def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
@@ -43,12 +45,6 @@ def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
         benchmark("mmlu", frozen="atlas-oracle")
     with fails(AppError, "unreadable", "none.jsonl"):
         benchmark("bamboogle", frozen="atlas-oracle", file=str(tmp_path / "none.jsonl")).tasks("train", 1)
-
-
-def test_its_options_can_be_given_by_name() -> None:
-    """`load_app` has a parameter `name` of its own, which took the option's place."""
-    app = load_app("agentflow.rl.apps.benchmark:benchmark", name="game24", frozen="atlas-oracle")
-    assert app.name == "game24"
 
 
 async def test_a_file_is_read_for_tasks_and_not_for_rewards(tmp_path: Path) -> None:

@@ -18,15 +18,19 @@ def _decoded(model: MicroModel, start: int, end: int) -> np.ndarray[Any, Any]:
     return np.stack([model.step(cache, IDS[i : i + 1], np.array([i]))[0] for i in range(start, end)])
 
 
+def _theirs(directory: Path) -> Any:
+    """Logits of transformers."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    model = transformers.Qwen2ForCausalLM.from_pretrained(str(directory), dtype=torch.float32).eval()
+    with torch.no_grad():
+        return model(torch.tensor(IDS)[None]).logits[0].numpy()
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("changes", table(__file__, "architectures.txt"), ids=str)
 def test_logits_equal_those_of_transformers(tmp_path: Path, changes: dict[str, Any]) -> None:
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    checkpoint.write(tmp_path, **changes)
-    theirs = transformers.Qwen2ForCausalLM.from_pretrained(str(tmp_path), dtype=torch.float32).eval()
-    with torch.no_grad():
-        expected = theirs(torch.tensor(IDS)[None]).logits[0].numpy()
+    expected = _theirs(checkpoint.write(tmp_path, **changes))
     ours = MicroModel.load(tmp_path)
     np.testing.assert_allclose(ours.prefill(ours.new_cache(), 0, IDS.tolist(), 0), expected[-1], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(_decoded(ours, 250, 300), expected[250:300], rtol=1e-4, atol=1e-4)
@@ -35,14 +39,11 @@ def test_logits_equal_those_of_transformers(tmp_path: Path, changes: dict[str, A
 @pytest.mark.filterwarnings("ignore")
 def test_a_checkpoint_that_transformers_saved_is_read(tmp_path: Path) -> None:
     """Transformers 5 keeps rope_theta in rope_parameters; training saves float16."""
-    torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     config = transformers.Qwen2Config(**{**checkpoint.CONFIG, "num_hidden_layers": 1})
     transformers.Qwen2ForCausalLM(config).half().save_pretrained(str(tmp_path))
     assert MicroModel.load(tmp_path).config.rope_theta == checkpoint.CONFIG["rope_theta"]
-    theirs = transformers.Qwen2ForCausalLM.from_pretrained(str(tmp_path), dtype=torch.float32).eval()
-    with torch.no_grad():
-        expected = theirs(torch.tensor(IDS)[None]).logits[0].numpy()
+    expected = _theirs(tmp_path)
     np.testing.assert_allclose(_decoded(MicroModel.load(tmp_path), 300, 310), expected[300:310], rtol=1e-4, atol=1e-4)
 
 

@@ -119,10 +119,6 @@ def exported(run: Path, directory: Path) -> Checked | None:
     return found
 
 
-def test_what_nothing_was_recorded_of_is_exported_unchecked(run: Path, tmp_path: Path) -> None:
-    assert exported(run, tmp_path / "planner") is None
-
-
 def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) -> TokenStep:
     start, length = len(reply.prompt_ids), len(reply.token_ids)
     known = {"start": start, "node": "planner", "turn": 0, "mask": [1] * length, "advantage": 1.0, "weight": 1 / length}
@@ -135,6 +131,7 @@ def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) ->
 def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int, TokenReply], tmp_path: Path) -> None:
     """An update of 0.02 nats in a token's log-probability is distinguished from none."""
     reply, log = replies[3], TrainingLog(run)
+    assert exported(run, tmp_path / "unchecked") is None, "nothing has been recorded"
     other = [value + 0.02 * (-1) ** place for place, value in enumerate(reply.logprobs)]
     log.tokens(token_step(reply, updated=list(reply.logprobs), trainer=other))
     checked = exported(run, tmp_path / "planner")
@@ -146,7 +143,7 @@ def test_the_update_of_the_last_step_must_be_in_it(run: Path, replies: dict[int,
     log.tokens(token_step(replies[4], updated=list(replies[4].logprobs), trainer=other))
     with fails(ExportError, "other_policy", 3):
         export(run, tmp_path / "stale")
-    assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4", "planner"}
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "model3", "model4", "unchecked", "planner"}
 
 
 @pytest.mark.parametrize(

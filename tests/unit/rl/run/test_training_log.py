@@ -131,17 +131,14 @@ def test_the_last_validation_is_compared_with_that_before_training_by_task(log: 
     assert (held_out.low, held_out.high) == pytest.approx(paired_interval([0.5, 0.5]))
 
 
-def test_a_step_that_is_tried_again_counts_once(log: TrainingLog) -> None:
-    log.begin(3, "train")
-    append(log.rollouts / "000003-train.jsonl", record(3))
-    assert len(log.records(3, "train")) == 1
-
-
-def test_a_rollout_whose_process_was_killed_after_its_record_counts_once(log: TrainingLog) -> None:
-    """It is played again, by its recorded responses, since the end of its replay log is missing."""
+def test_what_is_played_again_counts_once(log: TrainingLog) -> None:
+    """A rollout whose process was killed after its record, since the end of its replay log is missing; and a step."""
     [first] = log.records(3, "train")
     append(log.path_of(3, "train"), first)
     assert log.records(3, "train") == [first]
+    log.begin(3, "train")
+    append(log.path_of(3, "train"), record(3))
+    assert len(log.records(3, "train")) == 1
 
 
 def test_a_validation_counts_what_the_policy_broke(log: TrainingLog) -> None:
