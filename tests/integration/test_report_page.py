@@ -69,6 +69,7 @@ def test_it_shows_figures_differences_and_the_papers_table(page: Seen) -> None:
     expect(table.locator("tr.ours")).to_have_count(3)
     page.has(2, ".budgets circle")
     assert "empty_result" in page.page.locator(".tool-use").inner_text()
+    assert table.bounding_box()["x"] > 600  # beside the families: half of the page's width
     heads = page.page.locator(".cells thead th").all_inner_texts()
     assert ("undecided" in heads, "pass@k" in heads) == (True, False)
     assert page.page.locator(".paper thead tr").nth(1).locator("th").count() == 1 + 3  # what is here
@@ -193,6 +194,7 @@ def test_a_frame_without_an_origin_shows_it(browser: Any, report: Path, tmp_path
 def test_a_training_is_a_report_too(browser: Any, tmp_path: Path) -> None:
     with opened(browser, write_report(write_training(tmp_path / "training", [], question=HOSTILE))) as page:
         page.shows("figure", "Reward and held-out accuracy")
+        assert page.page.locator("figure").nth(1).bounding_box()["x"] > 600  # the next beside it
         page.shows("section[aria-label='Before and after']", "Step 0: 25.0 % right")
         page.unfold()
         page.finds("12 traces, 7 correct")

@@ -19,32 +19,32 @@ export function ticks(low, high, label, most = 4) {
 // A label without the zeros that say nothing: 0.200 is 0.2, and 10.0 % is 10 %.
 const bare = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 
-function scale(points, least, most, format) {
+function scale(points, least, most, format, bottom) {
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
   const [first, last] = [Math.min(...xs), Math.max(...xs)];
   const lines = ticks(Math.min(least, ...ys), Math.max(most, ...ys), (value) => bare(format(value)));
   const [low, high] = [lines[0], lines.at(-1)];
   return {
-    first, last, lines,
+    first, last, lines, bottom,
     x: (step) => LEFT + ((RIGHT - LEFT) * (step - first)) / Math.max(1, last - first),
-    y: (value) => BOTTOM - ((BOTTOM - TOP) * (value - low)) / (high - low),
+    y: (value) => bottom - ((bottom - TOP) * (value - low)) / (high - low),
   };
 }
 
-function frame({ first, last, lines, y, x }, format, unit) {
+function frame({ first, last, lines, bottom, y, x }, format, unit) {
   const grid = lines.flatMap((value) => [
     svg("line", { class: "axis", x1: LEFT, x2: RIGHT, y1: y(value), y2: y(value) }),
     svg("text", { class: "y", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, bare(format(value)))]);
   const steps = first === last ? [first] : ticks(first, last, (step) => step.toFixed(0)).filter((step) => step >= first && step <= last);
-  const labels = steps.map((step) => svg("text", { class: "x", x: x(step), y: 170, "text-anchor": x(step) > RIGHT - 8 ? "end" : "middle" }, String(step)));
-  return [...grid, ...labels, svg("text", { x: 0, y: 170 }, unit)];
+  const labels = steps.map((step) => svg("text", { class: "x", x: x(step), y: bottom + 20, "text-anchor": x(step) > RIGHT - 8 ? "end" : "middle" }, String(step)));
+  return [...grid, ...labels, svg("text", { x: 0, y: bottom + 20 }, unit)];
 }
 
 // series: [name, [[step, value, low, high], …], dotted]; low and high, of an interval, may be missing.
-export function curves(title, series, format, { least = 0, high = -Infinity, unit = "step" } = {}) {
+export function curves(title, series, format, { least = 0, high = -Infinity, unit = "step", bottom = BOTTOM } = {}) {
   const kept = series.map(([name, points, dots]) => [name, points.filter(([, value]) => value !== null && value !== undefined), dots]).filter(([, points]) => points.length > 0);
   if (kept.length === 0) return null;
-  const plane = scale(kept.flatMap(([, points]) => points.flatMap(([step, value, ...ends]) => [value, ...ends].map((one) => [step, one]))), least, high, format);
+  const plane = scale(kept.flatMap(([, points]) => points.flatMap(([step, value, ...ends]) => [value, ...ends].map((one) => [step, one]))), least, high, format, bottom);
   const drawn = kept.map(([name, points, dots], at) => svg("g", { class: `series-${at}` },
     svg("polyline", { class: "curve", points: points.map(([step, value]) => `${plane.x(step).toFixed(1)},${plane.y(value).toFixed(1)}`).join(" ") }),
     dots ? points.filter(([, , below]) => below !== undefined).map(([step, , below, above]) => svg("line", { class: "curve", x1: plane.x(step), x2: plane.x(step), y1: plane.y(below), y2: plane.y(above) }))
@@ -52,7 +52,7 @@ export function curves(title, series, format, { least = 0, high = -Infinity, uni
     (dots || points.length === 1 ? points : points.slice(-1)).map(([step, value]) => svg("circle", { class: "point", cx: plane.x(step), cy: plane.y(value), r: 3.5 },
       svg("title", {}, `${name}, ${unit} ${step}: ${format(value)}`)))));
   const said = kept.map(([name, points]) => `${name} ${format(points[0][1])} at ${unit} ${points[0][0]}, ${format(points.at(-1)[1])} at ${unit} ${points.at(-1)[0]}`).join("; ");
-  return figure(title, svg("svg", { viewBox: "0 0 400 176", role: "img", "aria-label": `${title}: ${said}` }, frame(plane, format, unit), drawn),
+  return figure(title, svg("svg", { viewBox: `0 0 400 ${bottom + 26}`, role: "img", "aria-label": `${title}: ${said}` }, frame(plane, format, unit), drawn),
     kept.map(([name, points]) => [name, format(points.at(-1)[1])]), stepTable(kept, format, unit));
 }
 

@@ -1,4 +1,4 @@
-// Evaluations compared: accuracy, differences, families, the paper's table, turn limits, tools and errors, audits, traces.
+// Evaluations compared: differences, accuracy, turn limits, families, the paper's table, audits, tools and errors, traces.
 
 import { file, get } from "./data.js";
 import { curves } from "./charts.js";
@@ -18,7 +18,7 @@ export async function reportPage(holder, { sources, ...asked }) {
   const traces = found.cells.reduce((sum, cell) => sum + cell.ended, 0);
   holder.append(el("div", { class: "heading" }, el("h1", {}, "Evaluation report"),
     el("p", { class: "about" }, `${plural(found.runs.length, "evaluation")} on ${page.benchmarks.map(page.title).join(", ")}: ${plural(traces, "trace")}.`)),
-    ...[findings, accuracy, families, papersTable, turnLimits, tools, audits].map((make) => make(page)).filter(Boolean));
+    findings(page), el("div", { class: "halves" }, [accuracy, turnLimits, families, papersTable, audits, tools].map((make) => make(page))));
   const remember = (state) => history.replaceState(null, "", `#/report/${sources}${Object.keys(state).length ? `?${new URLSearchParams(state)}` : ""}`);
   const list = traceList(sources, "evaluation", found.choices, asked, remember, { runs: found.runs.length > 1 ? found.runs : [], fold: true });
   holder.append(list.box);
@@ -27,7 +27,7 @@ export async function reportPage(holder, { sources, ...asked }) {
 }
 
 const section = (title, name, note, ...inside) => el("section", { class: name, "aria-label": title }, el("h2", {}, title), note ? el("p", { class: "quiet" }, note) : null, ...inside);
-const wide = (label, table) => region(`${label}, table`, "card", table);
+const wide = (label, table) => region(`${label}, table`, "card flush", table);
 const row = (cells, kind = null) => el("tr", { class: kind }, cells);
 const heads = (columns) => row(columns.map(([name, kind]) => el("th", { scope: "col", class: kind }, name)));
 
@@ -125,7 +125,7 @@ function papersTable(page) {
       : cells[column] ? number(points(cells[column].accuracy), small(between(cells[column])), small(`n = ${cells[column].questions}`)) : value()))], "ours");
   });
   const [methods, later] = [paper.methods.filter(printed), paper.since.filter(printed)];
-  const band = (name, rows) => (rows.length ? [row([el("th", { class: "name", scope: "rowgroup" }, name), el("td", { colspan: columns.length })], "section"), ...rows] : []);
+  const band = (name, rows) => (name && rows.length ? [row([el("th", { class: "name", scope: "rowgroup" }, name), el("td", { colspan: columns.length })], "section"), ...rows] : rows);
   const head = el("thead", {}, row([el("th", { class: "name" }), groups.map((group) => el("th", { scope: "colgroup", colspan: group.benchmarks.length + Number(group.average) }, group.name))]),
     row([el("th", { class: "name" }, "method"), columns.map((column) => el("th", { scope: "col", class: "n" }, typeof column === "string" ? page.title(column) : "mean",
       paper.questions[column] ? small(`n = ${paper.questions[column]}`) : null))]));

@@ -7,17 +7,15 @@ const number = (digits) => (value) => value.toFixed(digits);
 const share = (value) => `${(100 * value).toFixed(value !== 0 && Math.abs(value) < 0.001 ? 2 : 1)} %`;
 
 export function trainingSections(source) {
-  const [raised, main, charts, compared, ways, matrix] = ["", "main-curve", "charts few", "", "card ways", ""].map((kind) => el("div", { class: kind || null }));
-  const box = el("div", {}, raised, el("section", { "aria-label": "Curves" }, main, charts), compared, el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
+  const [raised, charts, compared, ways, matrix] = ["", "charts curves", "", "card ways", ""].map((kind) => el("div", { class: kind || null }));
+  const box = el("div", {}, raised, el("section", { "aria-label": "Curves" }, charts), compared, el("section", { "aria-label": "A closer look" }, el("h2", {}, "A closer look"), ways),
     el("section", { "aria-label": "Held-out questions" }, el("h2", {}, "Held-out questions, before to after"), matrix));
   let drawn = "";
   return {
     box,
     draw: (run) => {
       redraw(raised, lost(run), alarms(run.lines));
-      const [first, ...rest] = run.lines.length ? figures(run) : [];
-      redraw(main, first);
-      redraw(charts, rest);
+      redraw(charts, run.lines.length ? figures(run) : []);
       redraw(compared, beforeAndAfter(run.lines));
       const state = JSON.stringify([run.train_steps, run.test_steps]);
       if (state !== drawn) redraw(ways, closer(source, run));
@@ -59,10 +57,10 @@ function figures({ lines, measured }) {
   const order = frequent.length > 6 ? [...frequent.slice(0, 5), "others"] : frequent;
   const gathered = chosen.map(([step, parts]) => [step, Object.fromEntries(order.map((tool) => [tool, tool === "others" ? frequent.slice(5).reduce((sum, one) => sum + (parts[one] ?? 0), 0) : parts[tool] ?? 0]))]);
   return [
-    curves("Reward and held-out accuracy", [["reward", within("train", of("train", "reward"))], ["reward of the finished", of("train", "reward_finished", lines.filter((line) => line.reward_finished !== line.reward))], ["held-out accuracy", within("test", of("test", "accuracy", lines.filter((line) => !line.lost))), true], ...passes(lines)], number(3)),
+    curves("Reward and held-out accuracy", [["reward", within("train", of("train", "reward"))], ["reward of the finished", of("train", "reward_finished", lines.filter((line) => line.reward_finished !== line.reward))], ["held-out accuracy", within("test", of("test", "accuracy", lines.filter((line) => !line.lost))), true], ...passes(lines)], number(3), { bottom: 210 }),
     curves("Rollouts that were left out, share", both("left_out"), share),
-    stacks("Tools chosen, share of turns", gathered, order),
     curves("Tool-call errors, share of calls", both("tool_error_rate"), share),
+    stacks("Tools chosen, share of turns", gathered, order),
     curves("Signal, share of groups", [["groups", of("train", "groups_with_signal")]], share),
     curves("Supervised loss, nats a token", [["loss", of("train", "nll")]], number(3)),
     curves("KL to the reference", [["KL", of("train", "kl")]], number(4)),
