@@ -1,13 +1,15 @@
 """A receiver of OpenTelemetry's protocol on loopback: what arrives is decoded, for a test to look at."""
 
 import gzip
+import re
 import threading
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 
 @dataclass(frozen=True)
@@ -23,47 +25,29 @@ class Span:
     """The text of its error."""
 
 
-@dataclass
-class Receiver:
+class Receiver(HTTPServer):
     """A context manager: the server runs inside `with`."""
 
-    spans: list[Span] = field(default_factory=list)
-    bodies: list[bytes] = field(default_factory=list)
-    arrived: threading.Condition = field(default_factory=threading.Condition)
+    def __init__(self) -> None:
+        super().__init__("127.0.0.1")
+        self.spans: list[Span] = []
+        self.bodies: list[bytes] = []
+        self.arrived = threading.Condition()
+        self.expect_request(re.compile("/.*")).respond_with_handler(self._take)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self.url_for("").rstrip("/")
 
-    def __enter__(self) -> "Receiver":
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                receiver.take(self.path, gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def take(self, path: str, body: bytes) -> None:
+    def _take(self, request: Request) -> Response:
+        sent = request.get_data()
+        body = gzip.decompress(sent) if sent[:2] == b"\x1f\x8b" else sent
         with self.arrived:
             self.bodies.append(body)
-            if path == "/v1/traces":
+            if request.path == "/v1/traces":
                 self.spans += _spans(ExportTraceServiceRequest.FromString(body))
             self.arrived.notify_all()
+        return Response()
 
     def wait_for(self, name: str, seconds: float) -> None:
         """Wait until a span of that name has arrived."""

@@ -18,53 +18,20 @@ from agentflow.graph.state import Plan
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
-from agentflow.tools.result import ErrorClass
+from tests.cases import table
 from tests.fake_openai import FakeOpenAI
 
 CARDS = standard_cards(["base_generator", "python_coder", "wikipedia_search"])
 PROGRAM = "Tool: python_coder\n```python\nprint(6 * 7)\n```"
 
 
-@pytest.mark.parametrize(
-    ("text", "tool", "arguments"),
-    [
-        ('Tool: wikipedia_search\n{"query": "Rome"}', "wikipedia_search", {"query": "Rome"}),
-        ('I look it up.\n**Tool:** `wikipedia_search`\n{"query": "Rome"}', "wikipedia_search", {"query": "Rome"}),
-        ('Action: wikipedia_search {"query": "Rome"}', "wikipedia_search", {"query": "Rome"}),
-        ("<think>Tool: nothing</think>\n" + PROGRAM, "python_coder", {"code": "print(6 * 7)"}),
-        (PROGRAM + '\nResult: 43\nTool: wikipedia_search\n{"query": "x"}', "python_coder", {"code": "print(6 * 7)"}),
-        (PROGRAM + "\nResult: 43\nAnswer: 43", "python_coder", {"code": "print(6 * 7)"}),
-        ("Tool: wikipedia_search\nwhat?", "wikipedia_search", None),
-        ("```python\nprint(6 * 7)\n```", "python_coder", {"code": "print(6 * 7)"}),
-    ],
-)
-def test_the_first_call_is_read_and_an_invented_result_is_not(
-    text: str, tool: str, arguments: dict[str, Any] | None
-) -> None:
-    assert read_answer(text) is None
-    plan, found = read_call(text, CARDS)
-    assert (plan.tool, plan.error, found) == (tool, None, arguments)
-
-
-@pytest.mark.parametrize(
-    ("text", "answer", "error"),
-    [
-        ("Answer: 42", "42", None),
-        ("I have it.\n**Final Answer:** 42", "42", None),
-        ("So <answer>42</answer>.", "42", None),
-        ("Answer: 42\nTool: python_coder", "42\nTool: python_coder", None),
-        ("", None, ErrorClass.BAD_PLAN),
-        ("I do not know", None, ErrorClass.BAD_PLAN),
-        ("Tool: calculator\n{}", None, ErrorClass.UNKNOWN_TOOL),
-        ("Tool: wikipedia_search or python_coder\n{}", None, ErrorClass.UNKNOWN_TOOL),
-    ],
-)
-def test_answers_are_read_and_what_is_no_call_has_its_error_class(
-    text: str, answer: str | None, error: ErrorClass | None
+@pytest.mark.parametrize(("text", "answer", "called", "arguments"), table(__file__, "react.txt"))
+def test_the_first_call_or_the_answer_is_read_and_an_invented_result_is_not(
+    text: str, answer: str | None, called: str | None, arguments: dict[str, Any] | None
 ) -> None:
     assert read_answer(text) == answer
-    plan, arguments = read_call(text, CARDS)
-    assert error is None or (plan.error, arguments) == (error, None)
+    plan, found = read_call(text, CARDS)
+    assert answer or (plan.error or plan.tool, found) == (called, arguments)
 
 
 @given(st.text(alphabet=st.sampled_from(list("Tol: answer<>{}\"'`\n#*")) | st.characters(), max_size=80))

@@ -51,11 +51,12 @@ async def test_what_a_person_sees(scripted: Script) -> None:
     TypeAdapter(HITLRequest).validate_python(task.interrupts[0].value)  # as a client of LangChain's middleware reads it
 
 
-DECISIONS = Path(__file__).with_name("cases") / "decisions.jsonl"
+CASES = Path(__file__).with_name("cases")
 
 
 @pytest.mark.parametrize(
-    ("answer", "arguments", "output", "error"), cases(DECISIONS, "answer", "arguments", "output", "error")
+    ("answer", "arguments", "output", "error"),
+    cases(CASES / "decisions.jsonl", "answer", "arguments", "output", "error"),
 )
 async def test_a_person_decides(answer: Any, arguments: Any, output: str, error: str | None, scripted: Script) -> None:
     script = scripted()
@@ -67,18 +68,7 @@ async def test_a_person_decides(answer: Any, arguments: Any, output: str, error:
     assert (found["answer"], found["pending_call"]) == ("hello", None)
 
 
-@pytest.mark.parametrize(
-    ("edit", "problem"),
-    [
-        ({"decision": "edit", "arguments": {"words": "bye"}}, "text: Field required"),
-        ({"decision": "edit", "arguments": {"text": 3}}, "text: Input should be a valid string"),
-        ({"decision": "edit", "arguments": "bye"}, "the arguments of echo must be an object, not str"),
-        (
-            {"decisions": [{"type": "edit", "edited_action": {"name": "shout", "args": {"text": "bye"}}}]},
-            "it is for another tool than echo; refuse the call instead",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("edit", "problem"), cases(CASES / "edits.jsonl", "edit", "problem"))
 async def test_an_edit_that_does_not_fit_is_asked_for_again(edit: Any, problem: str, scripted: Script) -> None:
     graph, context = await waiting(scripted())
     found = await graph.ainvoke(Command(resume=edit), THREAD, context=context)

@@ -7,6 +7,7 @@ from pydantic import SecretStr
 
 from agentflow.graph.context import MODULES, Context, Sampling
 from agentflow.graph.models import providers
+from tests.cases import table
 
 
 def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own_unless_one_is_named() -> None:
@@ -17,19 +18,7 @@ def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own_unless_on
         assert Context(model=spec).model_of("planner") == spec
 
 
-@pytest.mark.parametrize(
-    ("settings", "profiles"),
-    [
-        ({}, "paper paper"),
-        ({"models": {"planner": "policy"}}, "paper paper"),
-        ({"model": "openai:m", "models": {"planner": "policy"}}, "lean lean"),
-        ({"model": "openai:m", "models": {"planner": "embedded:trained"}}, "paper lean"),
-        ({"models": {"planner": "ollama:m"}}, "paper paper"),
-        ({"model": "vllm:embedded:trained@http://host/v1"}, "paper paper"),
-        ({"profile": "lean"}, "lean lean"),
-        ({"model": "openai:m", "profile": "paper"}, "paper paper"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "profiles"), table(__file__, "profiles.txt"))
 def test_modules_speak_to_the_embedded_model_as_it_was_trained(settings: dict[str, Any], profiles: str) -> None:
     context = Context(**settings)
     assert [context.profile_of("planner"), context.profile_of("verifier")] == profiles.split()

@@ -31,10 +31,7 @@ async def test_one_refusal_holds_back_all_requests_to_that_server_and_to_no_othe
     await asyncio.gather(*(pace.keep("slow:80") for _ in range(3)))
     assert time.monotonic() - start >= 0.3
     assert pace.waited == pytest.approx(0.3, abs=0.1)
-
-
-def test_a_server_that_asks_for_too_much_is_not_waited_for() -> None:
-    assert not Pace().refused("slow:80", time.monotonic(), LONGEST + 1)
+    assert not pace.refused("slow:80", time.monotonic(), LONGEST + 1), "a server that asks for too much"
 
 
 @pytest.mark.parametrize(

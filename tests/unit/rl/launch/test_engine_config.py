@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import compose_settings
+from tests.cases import table
 from tests.unit.rl.configs import composed
 
 VLLM = "actor_rollout_ref.rollout.name=vllm"
@@ -36,22 +37,7 @@ def test_a_batch_of_rows_has_room_for_the_longest(override: str, tokens: int) ->
     assert [verl.actor.ppo_max_token_len_per_gpu, *lengths] == [tokens] * 3
 
 
-@pytest.mark.parametrize(
-    ("preset", "overrides", "cores", "expected"),
-    [
-        ("atlas-cpu", [], 1, 32),
-        ("atlas-cpu", [], 2, 32),
-        ("atlas-cpu", [], 4, 64),
-        ("atlas-cpu", [], 64, 96),
-        ("atlas-cpu", ["concurrency=5"], 64, 5),
-        ("atlas-cpu", ["actor_rollout_ref.rollout.max_num_seqs=7"], 2, 7),
-        ("atlas-gpu", [], 16, 64),  # sampled on the CPU, by four workers
-        ("atlas-cpu-vllm", [], 2, 32),
-        ("qwen2.5-7b", [], 2, 256),
-        ("qwen2.5-7b", ["concurrency=100"], 2, 13),
-        ("qwen2.5-7b", ["actor_rollout_ref.rollout.tensor_model_parallel_size=4"], 2, 64),
-    ],
-)
+@pytest.mark.parametrize(("preset", "overrides", "cores", "expected"), table(__file__, "concurrency.txt"))
 def test_rollouts_at_once_are_those_that_the_engines_batch_or_the_cores_bear(
     preset: str, overrides: list[str], cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
