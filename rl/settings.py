@@ -90,7 +90,6 @@ class TrainingSettings(RunSettings):
     tool_parser: str = "auto"
     rehearsal: bool = True
     seed_requests: bool = False
-    preview: int = Field(default=0, ge=0)
     replay_logs: bool
     tracing: str = ""
     token_groups: int = Field(default=1, ge=0)
@@ -133,10 +132,6 @@ class TrainingSettings(RunSettings):
         return settings
 
 
-PREVIEWED_TASKS = 2
-"""Tasks of the preview of an app that the user names; the apps of the presets are known to learn."""
-
-
 def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     """Compose the configuration of a run from a preset and overrides. Raises SettingsError."""
     if problem := unknown_preset(preset):
@@ -154,8 +149,6 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     keys = [override.partition("=")[0].lstrip("+") for override in overrides]
     if "app" in keys:
         _drop_options(config, [key for key in keys if key.startswith("options.")])
-        if "preview" not in keys:
-            config.preview = PREVIEWED_TASKS
     return config
 
 

@@ -15,7 +15,6 @@ from agentflow.evals.run_folder import write_settings
 from agentflow.rl.apps.trainable import AppError, Split, Trainable
 from agentflow.rl.launch.checks import Checked, check, may_start
 from agentflow.rl.launch.engine_config import concurrency
-from agentflow.rl.launch.preview import Preview
 from agentflow.rl.launch.workers import TrainingFailed, launch, worker_base
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.run.checkpoints import latest_step, run_lock
@@ -80,7 +79,6 @@ def train(
     on_line: Callable[[Line], None] = lambda line: None,
     on_rollouts: Callable[[int, Split, int], None] = lambda step, split, ended: None,
     on_remark: Callable[[str], None] = lambda remark: None,
-    on_preview: Callable[[Preview], None] = lambda preview: None,
 ) -> Path:
     """Train the nodes of a LangGraph graph to the last step. A stopped run resumes.
 
@@ -90,8 +88,7 @@ def train(
         on_start: Called with the settings before the workers start.
         on_line: Called with each new line of metrics.jsonl.
         on_rollouts: Called with the step and the split that are under way, and how many of its rollouts have ended.
-        on_remark: Called with a line when the app is tried, on what could not be, or what stands against learning.
-        on_preview: Called with the rollouts of the preview before the workers start.
+        on_remark: Called with a line when the app is tried, and on what could not be.
 
     Returns:
         The folder of the run.
@@ -106,7 +103,7 @@ def train(
         with worker_base(config) as executable:
             checked = check(config)
             with run_lock(out):
-                may_start(config, checked, on_remark, on_preview)
+                may_start(config, checked, on_remark)
                 write_run(config, checked)
                 on_start(checked.settings)
                 launch(config, executable, on_line, on_rollouts)

@@ -7,6 +7,7 @@ from typing import Any
 
 from agentflow.graph.run.task import Task
 from agentflow.rl.policy.chat import ChatRequest
+from agentflow.rl.policy.schemas import example
 from tests.pages import ROOT
 
 ROLLOUTS = 32
@@ -14,33 +15,11 @@ WORDS = [f"w{number:02}q" for number in range(ROLLOUTS)]
 """A word for each task, by which its texts are told from those of the others."""
 
 
-def filled(schema: Mapping[str, Any], word: str, root: Mapping[str, Any] | None = None) -> Any:
-    """A value of a JSON schema, whose texts are `word`."""
-    root = root or schema
-    if "$ref" in schema:
-        return filled(root["$defs"][schema["$ref"].rpartition("/")[2]], word, root)
-    if options := schema.get("enum") or ([schema["const"]] if "const" in schema else None):
-        return options[0]
-    if options := schema.get("anyOf") or schema.get("oneOf"):
-        return filled(options[0], word, root)
-    match schema.get("type"):
-        case "object":
-            properties = schema.get("properties", {})
-            return {name: filled(properties[name], word, root) for name in schema.get("required", properties)}
-        case "array":
-            return [filled(schema.get("items", {}), word, root)]
-        case "integer" | "number":
-            return 1
-        case "boolean":
-            return True
-    return "2026-11-27T10:00:00" if schema.get("format") == "date-time" else word
-
-
 def call(tool: Mapping[str, Any], word: str, **arguments: Any) -> str:
     """A call of a tool as Qwen2.5 and Qwen3 write it."""
     known = tool["function"]
     schema = known.get("parameters", {})
-    given = filled({"type": "object", **schema}, word)
+    given = example({"type": "object", **schema}, word)
     given |= {name: value for name, value in arguments.items() if name in schema.get("properties", {})}
     return f"<tool_call>\n{json.dumps({'name': known['name'], 'arguments': given})}\n</tool_call>"
 

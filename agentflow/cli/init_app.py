@@ -42,5 +42,5 @@ def init(
     for path, new in written.items():
         typer.echo(f"{path}: {'written; fill it in' if new else 'there already, left as it is'}")
     options = "--tasks tasks.jsonl --reward reward:score"
-    typer.echo(f"then: agentflow try {name} {options} --rollouts 4 --model own")
+    typer.echo(f"then: agentflow try {name} {options} --rollouts 4")
     typer.echo(f"next: agentflow train {name} {options} --preset qwen2.5-7b")

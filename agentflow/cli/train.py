@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +10,7 @@ import typer
 from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.options import check_training
 from agentflow.console.progress import CountProgress, TrainView
-from agentflow.console.rollouts import print_held_out, print_preview
+from agentflow.console.rollouts import print_held_out
 from agentflow.console.terminal import console
 
 if TYPE_CHECKING:
@@ -132,7 +131,6 @@ def train(
                 on_line=view.show,
                 on_rollouts=view.rollouts,
                 on_remark=say,
-                on_preview=partial(print_preview, terminal),
             )
     except TrainingFailed as error:
         fail(str(error), FAILED)

@@ -1,11 +1,12 @@
 """`agentflow try`: a few rollouts of an app, as training would use them."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.group import FAILED, fail, say
 from agentflow.cli.options import check_training
 from agentflow.cli.train import Config, Context, Nodes, Reward, Tasks, TestTasks, app_settings
 from agentflow.console.progress import CountProgress
@@ -33,7 +34,7 @@ def try_app(
         str,
         typer.Option(
             metavar="DIR|SPEC",
-            help="Who plays: a Hugging Face folder, embedded[:NAME], provider:model[@URL], or own: the agent's.",
+            help="Who plays: a model folder, embedded[:NAME], provider:model[@URL], own (the agent's) or scripted.",
         ),
     ] = "",
     preset: Annotated[
@@ -47,7 +48,7 @@ def try_app(
     from agentflow.rl.apps.loading import load_app
     from agentflow.rl.apps.trainable import AppError
     from agentflow.rl.launch.preview import Preview, notes, obstacles, play
-    from agentflow.rl.launch.served_policy import is_served, trial_policy
+    from agentflow.rl.launch.served_policy import SCRIPTED, is_served, trial_policy
     from agentflow.rl.rollout.rollout import Rollout
     from agentflow.rl.settings import TrainingSettings, compose_settings
 
@@ -58,30 +59,28 @@ def try_app(
     out, zero = console(), settings.flow.count_as_zero
     limits: Any = {"rollouts": rollouts, "seconds": settings.rollout_seconds, "count_as_zero": zero}
 
-    def played(tools: bool = False) -> Preview:
-        policy, remark = trial_policy(model, settings, tools=tools)
+    def played(model: str) -> Preview:
+        policy, remark = trial_policy(model, settings)
         if remark:
             say(f"note: {remark}")
         with CountProgress(out, len(asked) * rollouts, "rollouts") as progress:
 
             def show(found: Rollout) -> None:
-                print_rollout(out, found, [policy.text(call.response_ids) for call in found.calls])
+                decode = policy.format.tokenizer.decode
+                print_rollout(
+                    out, found, [decode(call.response_ids, skip_special_tokens=False) for call in found.calls]
+                )
                 progress.add()
 
-            return asyncio.run(play(trained, graph, asked, policy, **limits, on_rollout=show))
+            playing = play(trained, graph, asked, policy, **limits, at_once=is_served(model), on_rollout=show)
+            return replace(asyncio.run(playing), scripted=model == SCRIPTED)
 
     try:
-        preview = played()
+        preview = played(model)
     except AppError as error:
-        if error.code == "no_tools" and not model:
-            fail(
-                "the agent calls tools, which the shipped model cannot; --model own plays it with its own model, "
-                "and --model SPEC or DIR with a server's or a folder's",
-                MISUSED,
-            )
-        if error.code != "no_tools" or not is_served(model):
+        if error.code != "no_tools" or model:  # the included model has none
             raise
-        preview = played(tools=True)
+        preview = played(SCRIPTED)
     print_preview(out, preview)
     for note in notes(preview):
         say(note)

@@ -47,7 +47,7 @@ def print_preview(out: Console, preview: "Preview") -> None:
     statuses = ", ".join(f"{number} {status}" for status, number in preview.statuses.items())
     out.print(f"rollouts: {statuses}{average}{left_out}")
     varied, several = preview.groups_with_signal
-    if several:
+    if several and not preview.scripted:
         out.print(f"signal: {varied} of {counted(several, 'task')} with different rewards")
     rows = counted(len(preview.rows), "row")
     out.print(f"would train on {rows} of {preview.forward_tokens:,} tokens ({preview.unpacked_tokens:,} if not packed)")

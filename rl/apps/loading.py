@@ -46,7 +46,8 @@ def load_app(name: str, /, **options: Any) -> Trainable:
     try:
         found = named_object(full_name(name))
     except NamedObjectError as error:
-        raise AppError(f"the app cannot be loaded: {error}", code="not_loaded") from error
+        hint = "; training does not use the key, so that any value will do" if "API_KEY" in str(error) else ""
+        raise AppError(f"the app cannot be loaded: {error}{hint}", code="not_loaded") from error
     of_run: dict[str, Any] = {}
     if callable(found) and not isinstance(found, Runnable):
         known = inspect.signature(found).parameters

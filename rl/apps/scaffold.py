@@ -29,14 +29,6 @@ def answer(task, asked):
     A graph that interrupts needs the option answer=reward:answer.
     """
     return {{"decisions": [{{"type": "approve"}} for _ in asked["action_requests"]]}}
-
-
-async def play(graph, task):
-    """Call the graph with a task, and return its result.
-
-    The option rollout=reward:play takes this call in place of the usual one.
-    """
-    return await graph.ainvoke(task.question)
 '''
 
 

@@ -1,7 +1,7 @@
 """May this training run? All that is asked before its first worker starts, in the order in which it is asked.
 
 `check` reads the configuration alone: settings, verl, the engine, the app, the teacher. `may_start` asks what costs
-time or needs this machine: the run folder, devices, a rehearsal and a preview. Every no is a SettingsError of one line.
+time or needs this machine: the run folder, devices, and a rehearsal. Every no is a SettingsError of one line.
 """
 
 import asyncio
@@ -28,8 +28,7 @@ from agentflow.graph.tracing.setup import TracingError, tracing
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, Made, Trainable
 from agentflow.rl.launch import engine_config as engine
-from agentflow.rl.launch.local_policy import LocalPolicy
-from agentflow.rl.launch.preview import Preview, notes, obstacles, play, rehearse
+from agentflow.rl.launch.preview import rehearse
 from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.template import TemplateError, load_tokenizer
@@ -41,13 +40,9 @@ from agentflow.version import pip_install
 CHANGEABLE = {
     *("steps", "validate_every", "save_every", "keep", "test_tasks"),
     *("ray_address", "ray_seconds", "sync_seconds", "out", "tracing", "replay_logs", "seed_requests"),
-    *("rollout_tries", "token_groups", "rehearsal", "preview", "alarm", "concurrency"),
+    *("rollout_tries", "token_groups", "rehearsal", "alarm", "concurrency"),
 }
 """Settings that may change when a run resumes."""
-
-PREVIEWED = 2
-"""Rollouts of each task of the preview."""
-
 
 BESIDE = ("torchvision", "torchcodec")
 """Packages that come with vLLM, which imports them wherever they are installed."""
@@ -99,16 +94,10 @@ def check(config: DictConfig) -> Checked:
     return Checked(settings, app, graph, start, _micro_tokenizer(config, start))
 
 
-def may_start(
-    config: DictConfig,
-    checked: Checked,
-    on_remark: Callable[[str], None],
-    on_preview: Callable[[Preview], None],
-) -> None:
+def may_start(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> None:
     """Raise SettingsError if a checked configuration cannot be trained here.
 
-    `on_remark` gets a line when the app is tried, on what could not be rehearsed, or on what stands against learning;
-    `on_preview` gets the rollouts that were played.
+    `on_remark` gets a line when the app is tried, and on what could not be rehearsed.
     """
     settings, out = checked.settings, Path(checked.settings.out).absolute()
     _same_run(out, settings)
@@ -116,14 +105,11 @@ def may_start(
     if (out / SETTINGS).exists():
         return
     served = f"@http://{ROLLOUT_HOST}/" in json.dumps(settings.options)
-    with asyncio.Runner() as loop:  # one for both: the app's clients keep connections, which are of a loop
-        if settings.rehearsal and served:
-            on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
-        elif settings.rehearsal:
-            on_remark("the settings are right; rehearsing the app, before the workers start")
-            _rehearse(config, checked, loop, on_remark)
-        if settings.preview and config.trainer.device == "cpu" and checked.start.is_dir():
-            on_preview(_preview(checked, loop, on_remark))
+    if settings.rehearsal and served:
+        on_remark("no rehearsal: a frozen module is served by the training's own engine, which is not running yet")
+    elif settings.rehearsal:
+        on_remark("the settings are right; rehearsing the app, before the workers start")
+        _rehearse(config, checked, on_remark)
 
 
 def check_engine(config: DictConfig) -> None:
@@ -299,37 +285,17 @@ def _same_run(out: Path, settings: TrainingSettings) -> None:
         )
 
 
-def _rehearse(config: DictConfig, checked: Checked, loop: asyncio.Runner, on_remark: Callable[[str], None]) -> None:
+def _rehearse(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> None:
     app, known = checked.app, _format(config, checked)
     tasks = app.tasks("train", 1)
     if not tasks:
         raise SettingsError(f"the app {app.name} has no train tasks")
     try:
-        remark = loop.run(rehearse(app, checked.graph, tasks[0], known))
+        remark = asyncio.run(rehearse(app, checked.graph, tasks[0], known))
     except AppError as error:
         raise SettingsError(f"{error} (rehearsal=false starts without a rehearsal)") from error
     if remark:
         on_remark(remark)
-
-
-def _preview(checked: Checked, loop: asyncio.Runner, on_remark: Callable[[str], None]) -> Preview:
-    """Play a few tasks with the model that is trained. Raises SettingsError if none of them can be trained on."""
-    settings, app = checked.settings, checked.app
-    tasks, seconds = app.tasks("train", settings.preview), settings.rollout_seconds
-    try:
-        policy = LocalPolicy(str(checked.start), settings)
-        zero = settings.flow.count_as_zero
-        playing = play(app, checked.graph, tasks, policy, rollouts=PREVIEWED, seconds=seconds, count_as_zero=zero)
-        preview = loop.run(playing)
-    except AppError as error:
-        raise SettingsError(str(error)) from error
-    found = "; ".join(obstacles(preview, app.nodes))
-    if not preview.counted:
-        raise SettingsError(f"nothing can be learnt: {found} (preview=0 starts without a preview)")
-    for remark in (found, *notes(preview)):
-        if remark:
-            on_remark(remark)
-    return preview
 
 
 def _format(config: DictConfig, checked: Checked) -> ChatFormat | None:

@@ -1,7 +1,6 @@
 """A policy from a folder on this machine, sampled by transformers, to try an app without an engine."""
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +48,6 @@ class LocalPolicy:
             self._replies += 1
             name = f"reply {self._replies}"
         return await self.format.reply(request, name, prompt_ids, ids, logprobs)
-
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, control tokens included."""
-        return self.format.tokenizer.decode(ids, skip_special_tokens=False)
 
     def _sample(self, prompt_ids: list[int], most: int) -> tuple[list[int], list[float]]:
         import torch

@@ -1,4 +1,4 @@
-"""Preview of a training, the model calls of a few rollouts by node, their rows and their groups; and its rehearsal.
+"""What `agentflow try` shows of a few rollouts, and the rehearsal of a training.
 
 The rehearsal is one rollout without workers, which finds faults of the app within seconds. The engine is not running
 yet, so the policy returns a fixed reply. An app may fail on that reply without being faulty, which is reported as a
@@ -6,6 +6,7 @@ remark. Faults that do not depend on the reply stop the training: a graph that r
 that never call it, an endpoint that is down, or a reward that raises or is not a number from 0 to 1.
 """
 
+import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -43,6 +44,8 @@ class Preview:
     rollouts: list[Rollout] = field(default_factory=list)
     count_as_zero: Collection[Cause] = ()
     """Causes of failures that count as a reward of 0."""
+    scripted: bool = False
+    """Whether a script played, whose rewards tell nothing of what can be learnt."""
 
     @property
     def nodes(self) -> dict[str, NodeUse]:
@@ -115,18 +118,27 @@ async def play(
     rollouts: int,
     seconds: float,
     count_as_zero: Collection[Cause] = (),
+    at_once: bool = False,
     on_rollout: Callable[[Rollout], None] = lambda rollout: None,
 ) -> Preview:
-    """Play so many rollouts of each task, one by one; `on_rollout` gets each that has ended. Raises AppError."""
+    """Play so many rollouts of each task, one by one or at once. Raises AppError.
+
+    `on_rollout` gets each that has ended.
+    """
     named, preview = naming_errors(app), Preview(count_as_zero=count_as_zero)
-    for task in tasks:
-        for number in range(rollouts):
+    turn = asyncio.Semaphore(rollouts if at_once else 1)
+
+    async def played(task: Task, number: int) -> None:
+        async with turn:
             found = await run(named, graph, task, policy, id=f"{task.id}/{number}", seconds=seconds)
-            failure = found.trace.failure
-            if isinstance(failure, AppError) or (isinstance(failure, CodedError) and failure.code == "no_tools"):
-                raise AppError(str(failure), code=failure.code) from failure
-            preview.rollouts.append(found)
-            on_rollout(found)
+        failure = found.trace.failure
+        if isinstance(failure, AppError) or (isinstance(failure, CodedError) and failure.code == "no_tools"):
+            raise AppError(str(failure), code=failure.code) from failure
+        preview.rollouts.append(found)
+        on_rollout(found)
+
+    for task in tasks:
+        await asyncio.gather(*(played(task, number) for number in range(rollouts)))
     return preview
 
 
@@ -142,7 +154,7 @@ def obstacles(preview: Preview, nodes: Nodes) -> list[str]:
         return [f"no rollout can be trained on: {error} ({number} of them)" for error, number in errors.items()]
     if not any(use.learns for use in preview.nodes.values()):
         return ["no reply of the policy was seen; it answers LangChain's chat models and the openai SDK"]
-    if len(counted) > 1 and len({one.reward for one in counted}) == 1:
+    if not preview.scripted and len(counted) > 1 and len({one.reward for one in counted}) == 1:
         reward = f"{counted[0].reward:g}"
         return [f"every rollout has the reward {reward}; try more tasks, easier or harder ones, or a stronger model"]
     return []
@@ -151,6 +163,11 @@ def obstacles(preview: Preview, nodes: Nodes) -> list[str]:
 def notes(preview: Preview) -> list[str]:
     """Return what costs much or may fail, each with its remedy."""
     found = []
+    if preview.scripted:
+        found.append(
+            "the script's rewards do not tell what can be learnt; next, --model own plays the agent's own model, with "
+            "its key, and --model ollama:qwen2.5:1.5b a small one, after: ollama pull qwen2.5:1.5b"
+        )
     if unreadable := sum(use.unreadable for use in preview.nodes.values()):
         found.append(f"{unreadable} tool calls could not be read; the model may not know the format of its template")
     if given_up := sum(len(one.given_up) for one in preview.rollouts):

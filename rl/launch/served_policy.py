@@ -1,16 +1,16 @@
-"""A policy that a server answers, or the agent's own models, to try an app before a model is chosen.
+"""A policy that a server answers, the agent's own models, or a script, to try an app before a model is chosen.
 
 Its replies are written by the chat template of the model that is to be trained, so that rows and tokens are those of a
 training. It has no log-probabilities, and is not trained on.
 """
 
 import asyncio
-from collections.abc import Sequence
 from contextvars import Context
 from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessage
+from langchain_core.messages.tool import tool_call
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model, reply_of
@@ -20,22 +20,28 @@ from agentflow.rl.launch.local_policy import LocalPolicy, start_folder, tokenize
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy.borders import Tokenizer
-from agentflow.rl.policy.chat import ChatError, ChatRequest, TokenReply, as_messages, offered, template_message
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TokenReply, as_messages, digest, offered, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
+from agentflow.rl.policy.schemas import example
 from agentflow.rl.settings import TrainingSettings
 
 OWN = "own"
 """Spec of the models that the agent has in production."""
+SCRIPTED = "scripted"
+"""Spec of `scripted`, which needs no model."""
+MOST_CALLS = 8
+"""Calls of tools in a conversation of the script; an agent may have any number of tools."""
 
 
 class ServedPolicy:
     """Policy of chat models that are not trained; an `agentflow.rl.policy.chat.Generate`."""
 
     def __init__(self, spec: str, settings: TrainingSettings, tokenizer: Tokenizer) -> None:
-        """Load a model by its spec, or take the agent's own, OWN. Raises AppError."""
+        """Load a model by its spec, or take the agent's own, OWN, or SCRIPTED. Raises AppError."""
+        self._spec = spec
         try:
             sampling = Sampling(temperature=settings.temperature)
-            self._model = None if spec == OWN else load_model(spec, sampling)
+            self._model = None if spec in (OWN, SCRIPTED) else load_model(spec, sampling)
         except ModelError as error:
             raise AppError(str(error), code=error.code) from error
         self.format = ChatFormat(tokenizer, settings.tool_parser, settings.template_options)
@@ -57,11 +63,9 @@ class ServedPolicy:
             unreadable=bool(message.invalid_tool_calls),
         )
 
-    def text(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, control tokens included."""
-        return self.format.tokenizer.decode(ids, skip_special_tokens=False)
-
     async def _asked(self, request: ChatRequest) -> AIMessage:
+        if self._spec == SCRIPTED:
+            return scripted(request)
         if self._model is not None:
             limits = request.sampling.model_dump(include={"max_tokens", "stop"}, exclude_none=True)
             return await reply_of(self._model, as_messages(request), **offered(self._model, request), **limits)
@@ -71,27 +75,40 @@ class ServedPolicy:
         return await reply_of(model, list(messages), **options)
 
 
-def trial_policy(
-    spec: str, settings: TrainingSettings, *, tools: bool = False
-) -> tuple[LocalPolicy | ServedPolicy, str]:
-    """Return what plays an app before a training, and a remark on it, which may be empty.
+def scripted(request: ChatRequest) -> AIMessage:
+    """Call the next tool that was not called yet, or one that has to be; at last, answer with the last result.
 
-    `tools`: with tools, for which the template of the first choice has no place. Raises AppError.
+    It shows that an agent runs, that its calls are read and that its reward is computed.
     """
+    offered = {tool["function"]["name"]: tool["function"] for tool in request.tools}
+    called = {call["function"]["name"] for message in request.messages for call in message.get("tool_calls", ())}
+    left = [name for name in offered if name not in called and len(called) < MOST_CALLS]
+    if request.tool_choice != "auto":
+        left = [request.tool_choice] if request.tool_choice in offered else left or list(offered)
+    if not left:
+        return AIMessage("{}" if request.form == "{}" else request.messages[-1]["content"])
+    question = next((one["content"] for one in reversed(request.messages) if one["role"] == "user"), "")
+    arguments = example({"type": "object", **offered[left[0]].get("parameters", {})}, question)
+    return AIMessage("", tool_calls=[tool_call(name=left[0], args=arguments, id=digest(request.identity)[:9])])
+
+
+def trial_policy(spec: str, settings: TrainingSettings) -> tuple[LocalPolicy | ServedPolicy, str]:
+    """Return what plays an app before a training, and a remark on it, which may be empty. Raises AppError."""
     if not is_served(spec):
         return LocalPolicy(spec or "embedded", settings), ""
     folder = start_folder(settings.start)
-    if folder.is_dir() and not tools:
-        return ServedPolicy(spec, settings, tokenizer_of(folder)), ""
-    tokenizer: Any = tokenizer_of(SEED)
-    tokenizer.chat_template = TOOL_TEMPLATE
-    remark = (
-        f"tokens and rows are those of a small model with tools, since {settings.start} is not on this machine or has "
-        "none; start=FOLDER counts by the tokenizer in a folder"
-    )
-    return ServedPolicy(spec, settings, tokenizer), remark
+    tokenizer: Any = tokenizer_of(folder if folder.is_dir() else SEED)
+    remarks = []
+    if spec == SCRIPTED:
+        remarks.append("a script plays: it calls each tool once, with made-up arguments, and answers with the result")
+    if not folder.is_dir() or "tools" not in str(tokenizer.chat_template):
+        tokenizer = tokenizer_of(SEED)
+        tokenizer.chat_template = TOOL_TEMPLATE
+        remarks.append("tokens are counted as those of a small model with tools; start=FOLDER names another tokenizer")
+    return ServedPolicy(spec, settings, tokenizer), "; ".join(remarks)
 
 
 def is_served(spec: str) -> bool:
-    """Return whether a model is the agent's own or a server's, and not a folder on this machine."""
-    return spec == OWN or (":" in spec and not spec.startswith("embedded") and not Path(spec).expanduser().exists())
+    """Return whether a model is the agent's own, a server's or a script, and not a folder on this machine."""
+    on_disk = spec.startswith("embedded") or Path(spec).expanduser().exists()
+    return spec in (OWN, SCRIPTED) or (":" in spec and not on_disk)

@@ -35,7 +35,7 @@ from agentflow.rl.traces.convert import TASKS, convert
 
 QUESTIONS = 12
 """Most tasks of a training step."""
-TRAINING = ("steps=2", "rollouts=8", "test_tasks=1", "preview=0", "replay_logs=false", "rollout_seconds=600")
+TRAINING = ("steps=2", "rollouts=8", "test_tasks=1", "replay_logs=false", "rollout_seconds=600")
 """Settings of a batch's training, before those of the user."""
 EVALUATION = ("--concurrency", "8")
 """Options of an evaluation."""

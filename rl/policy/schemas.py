@@ -37,6 +37,36 @@ def fits(value: Any, schema: Any) -> bool:
         return False
 
 
+def example(schema: Any, text: str, root: Mapping[str, Any] | None = None) -> Any:
+    """Return a value that fits a schema: its first choice or example, or `text`, and of objects the required fields."""
+    if not isinstance(schema, dict):
+        return text
+    root = schema if root is None else root
+    if isinstance(reference := schema.get("$ref"), str):
+        return example(_defined(reference, root), text, root)
+    for choices in ("examples", "enum"):
+        if schema.get(choices):
+            return schema[choices][0]
+    if "const" in schema:
+        return schema["const"]
+    if options := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
+        return example(options[0], text, root)
+    kind = schema.get("type")
+    match kind[0] if isinstance(kind, list) else kind:
+        case "object":
+            properties = schema.get("properties") or {}
+            return {name: example(properties.get(name), text, root) for name in schema.get("required") or ()}
+        case "array":
+            return [example(schema.get("items"), text, root)]
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return True
+        case "null":
+            return None
+    return "2026-01-01T12:00:00" if schema.get("format") == "date-time" else text
+
+
 def _defined(reference: str, root: Mapping[str, Any]) -> Any:
     """Return the schema that a reference names; None if there is none."""
     definitions = root.get("$defs") or root.get("definitions")

@@ -20,7 +20,7 @@ trains = pytest.mark.slow
 
 SMALL = [
     *("questions=2", "rollouts=4", "train_tasks=48", "test_tasks=4", "seed=3"),
-    *("validate_every=2", "validation_rollouts=1", "save_every=1", "preview=0"),
+    *("validate_every=2", "validation_rollouts=1", "save_every=1"),
 ]
 
 

@@ -73,9 +73,15 @@ def test_a_servers_model_plays_an_agent_with_tools(folder: Path) -> None:
     assert "start=FOLDER" in done.stderr
 
 
-def test_a_model_whose_template_has_no_tools_says_so(folder: Path) -> None:
-    agent = write(folder, "tool_agent", tools=True)
-    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tool_agent:score", "--limit", "1"]
+def test_a_script_plays_an_agent_with_tools_where_no_model_is_named(folder: Path) -> None:
+    """Equal rewards are no failure then, and the remark names the models that would tell more."""
+    agent = write(folder, "tool_agent", tools=True, reward="0.0")
+    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tool_agent:score", "--limit", "1", "--rollouts", "2"]
     done = CliRunner().invoke(app, words)
-    assert done.exit_code == MISUSED
-    assert "tools" in done.stderr
+    assert done.exit_code == 0, done.output
+    assert any(line.split()[:3] == ["answer", "yes", "2"] for line in done.stdout.splitlines())
+    assert "signal" not in done.stdout
+    assert "--model own" in done.stderr
+    refused = CliRunner().invoke(app, [*words, "--model", "embedded"])
+    assert refused.exit_code == MISUSED
+    assert "tools" in refused.stderr

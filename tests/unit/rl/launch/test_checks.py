@@ -8,17 +8,13 @@ import pytest
 pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
-from agentflow.rl.apps.loading import load_app
 from agentflow.rl.launch import checks
 from agentflow.rl.launch.local_policy import folder_of
-from agentflow.rl.launch.preview import Preview
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.presets.files import presets
-from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
+from agentflow.rl.settings import SettingsError, compose_settings
 from agentflow.rl.trainer import vllm_cpu
 from tests.failing import fails
-from tests.graphs import Server
 from tests.unit.rl.configs import changed, composed
 
 VLLM = "actor_rollout_ref.rollout.name=vllm"
@@ -113,20 +109,3 @@ def test_flash_attention_is_refused_where_flash_attn_is_missing(monkeypatch: pyt
 def test_the_folder_of_a_model_is_named_or_that_of_an_embedded_one(tmp_path: Path) -> None:
     assert folder_of("embedded") == folder_of("embedded:seed") == SEED
     assert folder_of(f"embedded:{tmp_path}") == folder_of(str(tmp_path)) == tmp_path
-
-
-@pytest.mark.parametrize(("reply", "status"), [("2", "ok"), (None, "too_long")])
-def test_the_rehearsal_and_the_preview_take_an_agent_whose_client_was_built_at_import(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reply: str | None, status: str
-) -> None:
-    """Its connections are of the loop that made them; and a preview counts what the training counts."""
-    (tmp_path / "tasks.jsonl").write_text('{"question": "q", "answer": "2"}\n')
-    tasks = str(tmp_path / "tasks.jsonl")
-    app = load_app("tests.agents.loops:streamed", tasks=tasks, test=tasks)
-    config = compose_settings("atlas-cpu", [f"out={tmp_path / 'run'}", "preview=1"])
-    policy = Server("2", error=None if reply else PromptTooLong("too long"))
-    monkeypatch.setattr(checks, "LocalPolicy", lambda *_: policy)
-    previews: list[Preview] = []
-    checked = checks.Checked(TrainingSettings.of(config), app, app.built(), SEED, None)
-    checks.may_start(config, checked, lambda remark: None, previews.append)
-    assert {str(one.status) for one in previews[0].counted} == {status}

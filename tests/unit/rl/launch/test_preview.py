@@ -1,6 +1,5 @@
 """What a preview says of rollouts, and what a step of a preset costs."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -9,13 +8,9 @@ pytest.importorskip("verl")
 
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
-from agentflow.rl.launch.checks import Checked, _preview
 from agentflow.rl.launch.preview import Preview, notes, obstacles
-from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.rollout.packing import Reason
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
-from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-from tests.unit.rl.launch.test_rehearsal import app
 from tests.unit.rl.rollout.test_packing import call
 
 
@@ -61,13 +56,7 @@ def test_a_call_that_the_model_could_not_answer_is_not_taken_for_one_elsewhere()
     assert "it broke" in found
 
 
-def test_a_training_on_a_cpu_plays_a_few_tasks_first() -> None:
-    config = compose_settings("atlas-cpu", ["preview=1", "response_tokens=4", f"start={SEED}"])
-    settings, remarks = TrainingSettings.of(config), list[str]()
-    with asyncio.Runner() as loop:
-        found = _preview(Checked(settings, app(), app().built(), SEED, SEED), loop, remarks.append)
-    assert (len(found.rollouts), found.nodes["answer"].calls) == (2, 2)
-    assert len(remarks) == 1  # the rewards are equal
-    hopeless = app(reward=lambda task, state: 7.0)
-    with asyncio.Runner() as loop, pytest.raises(SettingsError):
-        _preview(Checked(settings, hopeless, hopeless.built(), SEED, SEED), loop, remarks.append)
+def test_equal_rewards_of_a_script_say_nothing_and_its_failures_do() -> None:
+    equal = Preview([trajectory(0.0)] * 2, scripted=True)
+    assert (obstacles(equal, []), len(notes(equal))) == ([], 1 + len(notes(replace(equal, scripted=False))))
+    assert obstacles(Preview([trajectory(status=RolloutStatus.BAD_REWARD)], scripted=True), [])

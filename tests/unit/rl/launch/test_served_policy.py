@@ -1,6 +1,7 @@
 """Models that are not trained play an app: a server's, and the agent's own."""
 
-from typing import Any
+import asyncio
+from typing import Any, Literal
 
 import pytest
 from langchain.agents import create_agent
@@ -8,18 +9,19 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 pytest.importorskip("transformers")
 
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import inputs
-from agentflow.rl.apps.trainable import AppError, Trainable
+from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.launch.preview import Preview, play
-from agentflow.rl.launch.served_policy import OWN, ServedPolicy, is_served, trial_policy
+from agentflow.rl.launch.served_policy import MOST_CALLS, OWN, SCRIPTED, ServedPolicy, is_served, scripted, trial_policy
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.settings import TrainingSettings, compose_settings
 from tests.fake_openai import FakeOpenAI
+from tests.waiting import LAST_RESORT
 
 pytest.importorskip("verl")
 
@@ -55,7 +57,7 @@ def settings(*chosen: str) -> TrainingSettings:
     return TrainingSettings.of(compose_settings("atlas-cpu", ["app=m:agent", *chosen]))
 
 
-async def played(model: Any, spec: str, *, tools: bool = True) -> Preview:
+async def played(model: Any, spec: str, rollouts: int = 1) -> Preview:
     app = Trainable(
         name="adds",
         graph=create_agent(model, [add]),
@@ -64,9 +66,9 @@ async def played(model: Any, spec: str, *, tools: bool = True) -> Preview:
         inputs=inputs,
         reward=lambda task, state: float(task.gold in state["messages"][-1].text),
     )
-    policy, _ = trial_policy(spec, settings(), tools=tools)
+    policy, _ = trial_policy(spec, settings())
     task = Task(id="1", question="What is 20 plus 1?", gold="21")
-    return await play(app, app.built(), [task], policy, rollouts=1, seconds=60)
+    return await play(app, app.built(), [task], policy, rollouts=rollouts, seconds=LAST_RESORT, at_once=rollouts > 1)
 
 
 async def test_the_agents_own_model_plays_with_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,12 +106,53 @@ async def test_a_server_is_offered_the_tools_and_told_the_results() -> None:
     assert len(row.response_ids) > sum(row.mask) > 0
 
 
-async def test_a_template_without_tools_is_told_by_code() -> None:
-    with pytest.raises(AppError) as refused:
-        await played(Own(), OWN, tools=False)
-    assert refused.value.code == "no_tools"
+async def test_a_script_plays_each_tool_once_in_several_rollouts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, met = ServedPolicy.__call__, asyncio.Barrier(3)
+
+    async def together(policy: ServedPolicy, request: ChatRequest) -> TokenReply:
+        await met.wait()
+        return await ask(policy, request)
+
+    monkeypatch.setattr(ServedPolicy, "__call__", together)
+    preview = await played(Own(), SCRIPTED, rollouts=3)
+    assert [(one.status, len(one.calls), one.trace.answer) for one in preview.rollouts] == [("ok", 2, "2")] * 3
+    assert len(preview.rows) == 3
+
+
+class Order(BaseModel):
+    """Order."""
+
+    size: Literal["s", "m"]
+    note: str = "none"
+
+
+TOOLS = [convert_to_openai_tool(one) for one in (add, Order)]
+ADDED, ORDERED = ("add", {"a": 1, "b": 1}), ("Order", {"size": "s"})
+
+
+@pytest.mark.parametrize(
+    ("made", "choice", "expected"),
+    [
+        ([], "auto", ADDED),
+        (["add"], "auto", ORDERED),
+        (["add", "Order"], "auto", "the last result"),
+        (["add", "Order"], "required", ADDED),
+        ([], "Order", ORDERED),
+        ([str(n) for n in range(MOST_CALLS)], "auto", "the last result"),
+    ],
+)
+def test_what_the_script_says(made: list[str], choice: str, expected: Any) -> None:
+    calls = [{"function": {"name": name, "arguments": {}}} for name in made]
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "", "tool_calls": calls}]
+    said = scripted(ChatRequest([*messages, {"role": "tool", "content": "the last result"}], TOOLS, choice))
+    found = [(call["name"], call["args"]) for call in said.tool_calls]
+    assert found == ([] if isinstance(expected, str) else [expected])
+    assert said.text == (expected if isinstance(expected, str) else "")
 
 
 def test_which_models_are_served() -> None:
-    served, folders = ["own", "ollama:qwen2.5:7b", "vllm:m@http://127.0.0.1:1/v1"], ["embedded:seed", "", "no/folder"]
+    served, folders = (
+        ["own", "scripted", "ollama:qwen2.5:7b", "vllm:m@http://127.0.0.1:1/v1"],
+        ["embedded:seed", "", "no/folder"],
+    )
     assert [spec for spec in [*served, *folders] if is_served(spec)] == served

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from agentflow.rl.policy.schemas import fits
+from agentflow.rl.policy.schemas import example, fits
 
 
 class Step(BaseModel):
@@ -49,3 +49,21 @@ def test_a_value_fits_its_schema(changed: dict[str, Any], expected: bool) -> Non
 def test_a_field_that_is_missing() -> None:
     assert not fits({"number": 1}, Form.model_json_schema())
     assert fits({"anything": 1}, {})
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (Form.model_json_schema(), {"number": 1, "share": 1, "steps": [{"kind": "a"}]}),
+        ({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]}, {"a": "text"}),
+        ({"type": "string", "examples": ["Rome"]}, "Rome"),
+        ({"type": ["null", "boolean"]}, None),
+        ({"const": 3}, 3),
+        ({"allOf": [{"type": "integer", "minimum": 1900}]}, 1900),
+        ({"type": "object"}, {}),
+    ],
+)
+def test_an_example_fits_its_schema(schema: Any, expected: Any) -> None:
+    found = example(schema, "text")
+    assert found == expected
+    assert fits(found, schema)
