@@ -27,7 +27,7 @@ from agentflow.evals.metrics import Summary, interval, summarise
 from agentflow.evals.provenance import provenance_of
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.evals.results_store import Records, ResultsStore
-from agentflow.graph.context import DETERMINISTIC, MODULES, Context
+from agentflow.graph.context import DETERMINISTIC, MODULES, Context, Model, name_of
 from agentflow.graph.models.loading import Fingerprinted, load_model
 from agentflow.graph.run.cost import UNLIMITED, Budget
 from agentflow.graph.run.task import Task, identity
@@ -55,8 +55,8 @@ class EvaluationRequest:
     """Most tasks of each benchmark, after `selection`."""
     epochs: int = 1
     """Samples of each task."""
-    judge: str = ""
-    """Spec of the model that decides undecided answers; "" for none."""
+    judge: Model = ""
+    """The model that decides undecided answers; "" for none."""
     timeout: float | None = None
     """Most seconds of a sample."""
     retries: int = 0
@@ -73,7 +73,7 @@ class EvaluationRequest:
             found.append(f"the embedded model knows only AgentFlow's own prompts; give {self.agent} another model")
         elif embedded and any(name in BENCHMARKS and "atlas" not in name for name in self.benchmarks):
             found.append("the embedded model knows only Atlas and everyday sums; name another with --model")
-        if self.judge in {self.context.model_name_of(module) for module in MODULES}:
+        if self.judge and name_of(self.judge) in {self.context.model_name_of(module) for module in MODULES}:
             found.append("the judge is the model that answers; another one is less partial")
         return found
 
@@ -203,7 +203,7 @@ async def aevaluate(
     selection: Selection = ALL,
     limit: int | None = None,
     epochs: int = 1,
-    judge: str = "",
+    judge: Model = "",
     seconds: float | None = None,
     retries: int = 0,
     budget: Budget = UNLIMITED,
@@ -223,7 +223,7 @@ async def aevaluate(
         selection: Tasks by id, family, position or at random.
         limit: Most tasks of each benchmark, after `selection`.
         epochs: Samples of each task.
-        judge: Model that decides undecided answers.
+        judge: Model that decides undecided answers; one of LangChain's decision models, too.
         seconds: Most seconds of a sample.
         retries: Most repetitions of a sample that fails.
         budget: Most tokens and dollars of a sample.
@@ -298,8 +298,8 @@ def _questions(found: Benchmark, request: EvaluationRequest) -> tuple[list[Task]
     return selected[: request.limit], digest
 
 
-def _checkpoints(context: Context, judge: str) -> dict[str, str]:
+def _checkpoints(context: Context, judge: Model) -> dict[str, str]:
     """Return the hash of the weights of each embedded model, by spec. Raises ModelError."""
-    specs = {model for module in MODULES if isinstance(model := context.model_of(module), str)} | {judge} - {""}
+    specs = {model for model in (*map(context.model_of, MODULES), judge) if model and isinstance(model, str)}
     models = {spec: load_model(spec, DETERMINISTIC) for spec in specs}
     return {spec: model.fingerprint for spec, model in models.items() if isinstance(model, Fingerprinted)}

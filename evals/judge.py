@@ -1,5 +1,7 @@
 """A model as judge: it decides on free-text answers, and extracts the choice from multiple-choice answers.
 
+It is a chat model, or one of LangChain's decision models, which chooses among the verdicts or the options.
+
 A failure of the judge does not make an answer wrong. An unreadable reply is UNDECIDED. If the model fails, an error is
 raised, and the caller leaves the sample out (training) or reports it (evaluation). Verdicts are cached by model,
 prompt, question, gold answer and answer, so that judging again costs nothing.
@@ -16,11 +18,11 @@ from pathlib import Path
 
 import platformdirs
 from langchain_core.messages import HumanMessage, SystemMessage
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from agentflow.evals.scorers.score import Decision
-from agentflow.graph.context import DETERMINISTIC, Sampling
-from agentflow.graph.models.loading import aload_model, complete
+from agentflow.graph.context import DETERMINISTIC, Model, is_decision_model, name_of
+from agentflow.graph.models.loading import aload_model, complete, decide
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.trace import append
 from agentflow.nodes.reply_parsing import bare, read_labels
@@ -58,12 +60,12 @@ def prompt_hash(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()[:12]
 
 
-def judge_name(spec: str) -> str:
+def judge_name(model: Model) -> str:
     """Return the name of a judge in run folders: its spec, and a hash of its prompts."""
-    return f"{spec} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})"
+    return f"{name_of(model)} (prompts {prompt_hash(PROMPT + CHOICE_PROMPT)})"
 
 
-def cached_judge(spec: str) -> "Judge":
+def cached_judge(model: Model) -> "Judge":
     """Return a judge whose verdicts are stored in the user's cache for all evaluations. Raises ModelError."""
     cache = Path(platformdirs.user_cache_dir("agentflow")) / "judged.jsonl"
     try:
@@ -74,20 +76,22 @@ def cached_judge(spec: str) -> "Judge":
             configuration=True,
             code="unwritable",
         ) from error
-    return Judge(spec, cache=cache)
+    return Judge(model, cache=cache)
 
 
 class _Kept(BaseModel):
     key: str
     reply: str
+    probability: float | None = Field(default=None, exclude_if=lambda probability: probability is None)
+    """Of the reply, as a decision model gives it."""
 
 
 class Judge:
     """A judge with a cache of its verdicts."""
 
-    def __init__(self, model: str, *, sampling: Sampling = DETERMINISTIC, cache: Path | None = None) -> None:
-        """Load the cache. `model` is a model spec as for any module; `cache` is a file that stores verdicts."""
-        self.model, self.sampling, self._cache = model, sampling, cache
+    def __init__(self, model: Model, *, cache: Path | None = None) -> None:
+        """Load the cache. `model` is a model as for any module; `cache` is a file that stores verdicts."""
+        self.model, self._cache = model, cache
         self._replies: dict[str, str] = {}
         self._asking: dict[str, asyncio.Lock] = {}
         self._calls = asyncio.Semaphore(CALLS)
@@ -120,17 +124,28 @@ class Judge:
     async def _ask(self, prompt: str, asked: Mapping[str, object], label: str, words: set[str], other: str) -> str:
         """Return the model's verdict under `label`, one of `words`; `other` if it is none of them."""
         content = json.dumps(asked, ensure_ascii=False)
-        parts = [self.model, str(self.sampling), prompt_hash(prompt), content]
+        parts = [name_of(self.model), str(DETERMINISTIC), prompt_hash(prompt), content]
         key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         async with self._asking.setdefault(key, asyncio.Lock()):
             if key not in self._replies:
                 async with self._calls:
-                    model = await aload_model(self.model, self.sampling)
-                    reply = await complete(model, [SystemMessage(prompt), HumanMessage(content)])
-                self._replies[key] = read_reply(reply, label, words, other)
+                    word, probability = await self._answer(prompt, content, label, words)
+                self._replies[key] = word or other
                 if self._cache:
-                    append(self._cache, _Kept(key=key, reply=self._replies[key]))
+                    append(self._cache, _Kept(key=key, reply=self._replies[key], probability=probability))
         return self._replies[key]
+
+    async def _answer(self, prompt: str, content: str, label: str, words: set[str]) -> tuple[str, float | None]:
+        """Return the one of `words` that the model says, "" if none, and its probability from a decision model."""
+        if is_decision_model(self.model):
+            from langchain_core.decisions import Choice  # late: only a version that has decision models has it
+
+            asked = Choice(instructions=prompt, criteria=dict.fromkeys(sorted(words)))
+            found = await decide(self.model, [HumanMessage(content)], asked)
+            return found.choice if found.choice in words else "", found.probabilities.get(found.choice)
+        model = await aload_model(self.model, DETERMINISTIC)
+        reply = await complete(model, [SystemMessage(prompt), HumanMessage(content)])
+        return read_reply(reply, label, words, ""), None
 
 
 def read_reply(reply: str, label: str, words: set[str], other: str) -> str:

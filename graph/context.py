@@ -60,13 +60,13 @@ def _is_model(model: object) -> object:
 
 
 def is_decision_model(model: object) -> bool:
-    """Return whether `model` is one of LangChain's decision models, which answer yes or no with a probability."""
+    """Return whether `model` is one of LangChain's decision models, which answer with probabilities and no text."""
     if (decisions := sys.modules.get("langchain_core.decisions.base")) is None:  # there since langchain-core 1.8
         return False
     return isinstance(model, decisions.BaseDecisionModel)
 
 
-def _name(model: "Model") -> str:
+def name_of(model: "Model") -> str:
     """Return the spec, or `provider:model` as LangChain's traces name a chat model."""
     if isinstance(model, str):
         return model
@@ -84,7 +84,7 @@ else:
     Model = Annotated[
         Any,
         PlainValidator(_is_model),
-        PlainSerializer(_name, return_type=str),
+        PlainSerializer(name_of, return_type=str),
         WithJsonSchema({"type": "string"}),
     ]
 
@@ -229,7 +229,7 @@ class Context(BaseModel):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if other := [name for name in MODULES if name != "verifier" and is_decision_model(self.model_of(name))]:
-            raise ValueError(f"a decision model can be the verifier alone, and not the {other[0]}")
+            raise ValueError(f"a decision model writes no text: it can be the verifier or a judge, not the {other[0]}")
         _ = self.needed_confidence  # raises where none will do
         return self
 
@@ -281,7 +281,7 @@ class Context(BaseModel):
 
     def model_name_of(self, module: Module) -> str:
         """Return the spec of the module's model; `provider:model` if it is a chat model."""
-        return _name(self.model_of(module))
+        return name_of(self.model_of(module))
 
     def profile_of(self, module: Module) -> Profile:
         """Return how `module` speaks to its model: as in the paper if that, or `model`, is the embedded one."""

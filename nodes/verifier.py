@@ -215,7 +215,7 @@ class Verifier:
 
             prompt = context.prompts.get("verifier", PROMPTS[context.profile_of("verifier")])
             run = conversation[1 + len(demonstrations(prompt)) :]
-            probability = await decide(model, run, Noul(instructions=ANSWERED))
+            probability = (await decide(model, run, Noul(instructions=ANSWERED))).noul
             return Verdict(analysis="", signal="stop" if probability >= 0.5 else "continue", probability=probability)
         return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 

@@ -56,8 +56,8 @@ def try_app(
     settings = TrainingSettings.of(compose_settings(preset, chosen))
     trained = load_app(settings.app, **settings.options)
     graph, asked = trained.built(), trained.tasks("train", limit)
-    out, zero = console(), settings.flow.count_as_zero
-    limits: Any = {"rollouts": rollouts, "seconds": settings.rollout_seconds, "count_as_zero": zero}
+    out = console()
+    limits: Any = {"seconds": settings.rollout_seconds, "count_as_zero": settings.flow.count_as_zero}
 
     def played(model: str) -> Preview:
         policy, remark = trial_policy(model, settings)
@@ -72,8 +72,9 @@ def try_app(
                 )
                 progress.add()
 
-            playing = play(trained, graph, asked, policy, **limits, at_once=is_served(model), on_rollout=show)
-            return replace(asyncio.run(playing), scripted=model == SCRIPTED)
+            how: Any = {"rollouts": rollouts, "at_once": is_served(model), "on_rollout": show}
+            found = asyncio.run(play(trained, graph, asked, policy, **limits, **how))
+            return replace(found, scripted=model == SCRIPTED)
 
     try:
         preview = played(model)

@@ -174,14 +174,16 @@ async def thought_and_said(
     return thought, text
 
 
-async def decide(model: Any, conversation: Sequence[BaseMessage], question: Any) -> float:
-    """Return the probability with which a decision model of LangChain answers yes to `question`, a `Noul`.
+async def decide(model: Any, conversation: Sequence[BaseMessage], question: Any) -> Any:
+    """Return the answer of a decision model of LangChain to `question`, a `Noul` or a `Choice`.
 
     Raises as `reply_of` does.
     """
     async with _explained(model):
-        answers = await model.ainvoke({"state": [*conversation], "questions": {"asked": question}})
-        return float(answers.nouls["asked"].noul)
+        answer = (await model.ainvoke({"state": [*conversation], "questions": {"asked": question}})).answers["asked"]
+        if answer.type != question.type:
+            raise TypeError(f"it answered with a {answer.type}, not a {question.type}")
+        return answer
 
 
 async def stream_text(context: Context, module: Module, messages: list[BaseMessage]) -> AsyncIterator[str]:

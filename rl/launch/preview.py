@@ -121,10 +121,7 @@ async def play(
     at_once: bool = False,
     on_rollout: Callable[[Rollout], None] = lambda rollout: None,
 ) -> Preview:
-    """Play so many rollouts of each task, one by one or at once. Raises AppError.
-
-    `on_rollout` gets each that has ended.
-    """
+    """Play so many rollouts of each task, one by one or at once; `on_rollout` gets each that ended. Raises AppError."""
     named, preview = naming_errors(app), Preview(count_as_zero=count_as_zero)
     turn = asyncio.Semaphore(rollouts if at_once else 1)
 
@@ -145,9 +142,8 @@ async def play(
 def obstacles(preview: Preview, nodes: Nodes) -> list[str]:
     """Return why nothing can be learnt from these rollouts, each with its remedy; empty if something can."""
     if preview.nodes and not any(learns(path.split("/"), nodes) for path in preview.nodes):
-        paths = ", ".join(f"'{path}'" for path in preview.nodes)
-        named = ", ".join(f"'{node}'" for node in nodes)
-        return [f"no model call in {named} was seen; model calls are in {paths}, which --nodes can name"]
+        seen = _listed(preview.nodes)
+        return [f"no model call in {_listed(nodes)} was seen; model calls are in {seen}, which --nodes can name"]
     counted = preview.counted
     if not counted:
         errors = Counter(one.trace.error or "its reward is None" for one in preview.rollouts)
@@ -237,7 +233,7 @@ def naming_errors(app: Trainable) -> Trainable:
 
 def _problem(app: Trainable, ended: Rollout, asked: int) -> str:
     """Return why no reply of the policy could make this rollout trainable; "" if one could."""
-    nodes, error = ", ".join(f"'{node}'" for node in app.nodes) or "its nodes", ended.trace.error
+    nodes, error = _listed(app.nodes) or "its nodes", ended.trace.error
     if ended.status in (RolloutStatus.ENDPOINT_FAILED, RolloutStatus.BAD_REWARD):
         return f"ended as {ended.status}: {error}"
     if ended.status == RolloutStatus.CRASHED and (not asked or isinstance(ended.trace.failure, AppFailed)):

@@ -44,27 +44,20 @@ def example(schema: Any, text: str, root: Mapping[str, Any] | None = None) -> An
     root = schema if root is None else root
     if isinstance(reference := schema.get("$ref"), str):
         return example(_defined(reference, root), text, root)
-    for choices in ("examples", "enum"):
-        if schema.get(choices):
-            return schema[choices][0]
-    if "const" in schema:
-        return schema["const"]
+    if choices := schema.get("examples") or schema.get("enum") or [schema[key] for key in schema if key == "const"]:
+        return choices[0]
     if options := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
         return example(options[0], text, root)
-    kind = schema.get("type")
-    match kind[0] if isinstance(kind, list) else kind:
-        case "object":
-            properties = schema.get("properties") or {}
-            return {name: example(properties.get(name), text, root) for name in schema.get("required") or ()}
-        case "array":
-            return [example(schema.get("items"), text, root)]
-        case "integer" | "number":
-            return schema.get("minimum", 1)
-        case "boolean":
-            return True
-        case "null":
-            return None
-    return "2026-01-01T12:00:00" if schema.get("format") == "date-time" else text
+    if schema.get("format") == "date-time":
+        return "2026-01-01T12:00:00"
+    given, number = schema.get("type"), schema.get("minimum", 1)
+    kind = given[0] if isinstance(given, list) else given
+    if kind == "object":
+        properties = schema.get("properties") or {}
+        return {name: example(properties.get(name), text, root) for name in schema.get("required") or ()}
+    if kind == "array":
+        return [example(schema.get("items"), text, root)]
+    return {"integer": number, "number": number, "boolean": True, "null": None}.get(kind, text)
 
 
 def _defined(reference: str, root: Mapping[str, Any]) -> Any:

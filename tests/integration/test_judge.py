@@ -4,10 +4,14 @@ import asyncio
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langchain_core.decisions import BaseDecisionModel, ChoiceAnswer, ClassifierResponse, NoulAnswer
+from pydantic import Field
 
 from agentflow.evals import judge as judging
+from agentflow.evals.evaluate import aevaluate
 from agentflow.evals.judge import Judge, prompt_hash, read_reply
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.models.spec import ModelError
@@ -105,3 +109,59 @@ async def test_calls_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(("reply", "decision"), table(__file__, "verdicts.txt"))
 def test_replies(reply: str, decision: str) -> None:
     assert read_reply(reply, "verdict", set(Decision), Decision.UNDECIDED) == decision
+
+
+class Sure(BaseDecisionModel):
+    """A decision model that chooses the same label each time."""
+
+    model: str = "sure"
+    says: str
+    asked: list[Any] = Field(default_factory=list)
+
+    @property
+    def _provider(self) -> str:
+        return "tests"
+
+    def _classify(self, state: Any, questions: Any) -> ClassifierResponse:
+        self.asked.append((json.loads(state[0].text), questions["asked"].criteria))
+        chosen = ChoiceAnswer(type="choice", choice=self.says, probabilities={self.says: 0.7}, confidence=0.4)
+        return ClassifierResponse(model=self.model, answers={"asked": chosen})
+
+
+@pytest.mark.parametrize(("says", "decision"), [*((one, one) for one in Decision), ("perhaps", "undecided")])
+async def test_a_decision_model_chooses_the_verdict_and_its_probability_is_kept(
+    tmp_path: Path, says: str, decision: str
+) -> None:
+    cache, model = tmp_path / "judge.jsonl", Sure(says=says)
+    for _ in range(2):
+        assert await Judge(model, cache=cache).decide("Where?", "Istanbul", "Constantinople") == decision
+    assert model.asked == [
+        ({"question": "Where?", "gold answer": "Istanbul", "answer": "Constantinople"}, dict.fromkeys(sorted(Decision)))
+    ]
+    assert json.loads(cache.read_text())["probability"] == 0.7
+
+
+async def test_a_decision_model_reads_which_option_is_chosen() -> None:
+    model = Sure(says="b")
+    assert await Judge(model).choose("Which organ?", OPTIONS, "the muscle that pumps") == "B"
+    assert set(model.asked[0][1]) == {"a", "b", "none"}
+
+
+class Unsure(Sure):
+    def _classify(self, state: Any, questions: Any) -> ClassifierResponse:
+        return ClassifierResponse(model=self.model, answers={"asked": NoulAnswer(type="noul", noul=0.5)})
+
+
+async def test_an_answer_of_another_type_is_the_judges_failure() -> None:
+    with pytest.raises(ModelError, match="noul"):
+        await Judge(Unsure(says="")).decide("q", "g", "a")
+
+
+async def test_an_evaluation_takes_a_decision_model_as_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    questions = tmp_path / "quiz.jsonl"
+    questions.write_text('{"question": "How many feet are 3 yards?", "answer": "nine feet in all"}\n')
+    found = await aevaluate(str(questions), judge=Sure(says="correct"), out=tmp_path / "run")
+    [[record]] = found.records.values()
+    assert (record.decision, record.decided_by) == ("correct", "judge")
+    assert json.loads((tmp_path / "run" / "settings.json").read_text())["judge"].startswith("tests:sure")
