@@ -50,8 +50,8 @@ def example(schema: Any, text: str, root: Mapping[str, Any] | None = None) -> An
         return example(options[0], text, root)
     if schema.get("format") == "date-time":
         return "2026-01-01T12:00:00"
-    given, number = schema.get("type"), schema.get("minimum", 1)
-    kind = given[0] if isinstance(given, list) else given
+    given, number = schema.get("type", ""), schema.get("minimum", 1)
+    kind = str(given[0] if isinstance(given, list) else given)
     if kind == "object":
         properties = schema.get("properties") or {}
         return {name: example(properties.get(name), text, root) for name in schema.get("required") or ()}
