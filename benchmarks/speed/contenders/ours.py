@@ -109,7 +109,7 @@ async def plain(work: Work) -> AsyncIterator[Rollout]:
 async def agent(work: Work) -> AsyncIterator[Rollout]:
     """Yield rollouts of AgentFlow's graph, all of whose modules use the policy."""
     async with served(work.url("text")) as generate:
-        run = _agent(work, Context(model="policy"), captured=MODULES)
+        run = _agent(work, Context(model="policy", profile="paper"), captured=MODULES)
 
         async def rollout() -> str:
             with serving(generate):
@@ -122,7 +122,7 @@ async def agent(work: Work) -> AsyncIterator[Rollout]:
 async def endpoint(work: Work) -> AsyncIterator[Rollout]:
     """Yield rollouts of AgentFlow's graph, all of whose modules are behind an OpenAI-compatible endpoint."""
     specs = {module: f"vllm:{module}@{work.url('text')}" for module in MODULES}
-    yield _agent(work, Context(models=specs), captured=())
+    yield _agent(work, Context(models=specs, profile="paper"), captured=())
 
 
 def _agent(work: Work, context: Context, captured: Collection[str]) -> Rollout:

@@ -1,12 +1,14 @@
 import asyncio
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from benchmarks.speed.drive import WrongAnswer, several
-from benchmarks.speed.measures import AGENTS, MEASURES, NotMeasured, pack
+from benchmarks.speed.measures import AGENTS, MEASURES, Contender, NotMeasured, pack
 from benchmarks.speed.results import SpeedResults
-from benchmarks.speed.work import ANSWER
+from benchmarks.speed.server import running
+from benchmarks.speed.work import ANSWER, Work
 
 OURS, PEER, FLOOR = AGENTS[:3]
 
@@ -29,6 +31,16 @@ async def test_so_many_rollouts_run_so_many_at_once_and_each_answers() -> None:
     assert most == 4
     with pytest.raises(WrongAnswer, match="I do not know"):
         await several(gives_up, 3, 2)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("contender", [one for one in AGENTS if one.role != "peer"], ids=lambda one: one.name)
+async def test_ours_and_the_floor_reach_the_answer(contender: Contender) -> None:
+    module, _, function = contender.name.partition(":")
+    found = import_module(f"benchmarks.speed.contenders.{module}")
+    with running() as server:
+        async with getattr(found, function)(Work(server)) as rollout:
+            assert len(await several(rollout, 2, 2)) == 2
 
 
 def results(folder: Path) -> SpeedResults:
