@@ -95,8 +95,8 @@ def build_graph(
     builder.add_edge(START, "analyst")
     builder.add_edge("analyst", "planner")
     builder.add_edge("planner", "executor")
-    builder.add_conditional_edges("executor", after_executor)
-    builder.add_conditional_edges("verifier", after_verifier)
+    builder.add_conditional_edges("executor", Route(after_executor), ["executor", "verifier"])
+    builder.add_conditional_edges("verifier", Route(after_verifier), ["planner", "generator"])
     builder.add_edge("generator", END)
     compiled = builder.compile(checkpointer=checkpointer, store=store, name="AgentFlow")
     durable = DURABLE if isinstance(checkpointer, BaseCheckpointSaver) else {}
@@ -112,6 +112,22 @@ def with_models(context: Context | None, model: Model | None, models: Mapping[Mo
         return context
     fields = {name: getattr(context, name) for name in context.model_fields_set} if context else {}
     return Context.model_validate({**fields, **given, **own})
+
+
+class Route(Runnable[State, str]):
+    """A conditional edge. Of a plain function, LangGraph makes one that takes a thread at each call and is traced."""
+
+    def __init__(self, choose: Callable[[State], str]) -> None:
+        """Set the function that returns the name of the next node."""
+        self.choose, self.name = choose, choose.__name__
+
+    def invoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+        """Return the name of the next node."""
+        return self.choose(input)
+
+    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+        """Return the name of the next node, on the event loop."""
+        return self.choose(input)
 
 
 def after_executor(state: State) -> Literal["executor", "verifier"]:

@@ -299,10 +299,10 @@ class Context(BaseModel):
 
     def sampling_of(self, module: Module) -> Sampling:
         """Return the module's parameters. A spec's model has the deterministic default for each that is not set."""
-        own = self.sampling.get(module, Sampling())
+        own = self.sampling.get(module)
         if not isinstance(self.model_of(module), str):
-            return own
-        return DETERMINISTIC.model_copy(update=own.model_dump(exclude_none=True))
+            return own or Sampling()
+        return DETERMINISTIC.model_copy(update=own.model_dump(exclude_none=True)) if own else DETERMINISTIC
 
     @property
     def result_tokens(self) -> int:

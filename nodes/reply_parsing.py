@@ -10,6 +10,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from agentflow.graph.models.reply import without_marks
@@ -152,7 +153,7 @@ def _key(label: str) -> str:
 
 
 def _read_lines(reply: str, labels: Labels, ends: Sequence[str]) -> dict[str, str]:
-    spellings = [*ends, *(spelling for spellings in labels.values() for spelling in spellings)]
+    spellings = (*ends, *(spelling for spellings in labels.values() for spelling in spellings))
     matches = list(label_pattern(spellings).finditer(reply))
     key_of = {spelling: _key(spelling) for spelling in {match["label"] for match in matches}}
     present = set(key_of.values())
@@ -174,7 +175,8 @@ def _read_lines(reply: str, labels: Labels, ends: Sequence[str]) -> dict[str, st
     return values
 
 
-def label_pattern(spellings: Sequence[str]) -> re.Pattern[str]:
+@lru_cache(maxsize=64)
+def label_pattern(spellings: tuple[str, ...]) -> re.Pattern[str]:
     """Return the pattern of a label in one of `spellings` at the beginning of a line."""
     words = "|".join(spelling.replace(" ", f"{_SEPARATORS}?") for spelling in sorted(spellings, key=len, reverse=True))
     # Line start, then quotes, heading marks, bullets, numbering; then the label, then a colon or the end of a heading.

@@ -7,6 +7,7 @@ model's family; the mark that ends a message; a refusal; a filter's reason. The 
 import json
 import re
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agentflow.tools.json_codec import from_json
@@ -61,6 +62,7 @@ _ENDED = re.compile(
 )
 
 
+@lru_cache(maxsize=16)  # several readers ask for the same reply
 def without_marks(text: str) -> str:
     """Return a reply without its thoughts and end marks. One without any, or that is a JSON object, stays as it is."""
     start = max((match.end() for match in CLOSING.finditer(text)), default=0)

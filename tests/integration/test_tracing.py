@@ -83,8 +83,8 @@ def test_spans_follow_both_conventions(script: Scripted) -> None:
         "AgentFlow",
         *("  analyst", f"    {chat}"),
         *("  planner", f"    {chat}"),
-        *("  executor", f"    {chat}", "    base_generator", f"      {chat}", "    after_executor"),
-        *("  verifier", f"    {chat}", "    after_verifier"),
+        *("  executor", f"    {chat}", "    base_generator", f"      {chat}"),
+        *("  verifier", f"    {chat}"),
         *("  generator", f"    {chat}"),
     ]
     asked = next(span for span in receiver.spans if span.attributes.get("agentflow.module") == "planner")

@@ -57,6 +57,15 @@ async def test_a_run_of_two_turns(scripted: Script) -> None:
     ]  # fmt: skip
 
 
+async def test_a_run_takes_no_thread(scripted: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LangGraph takes one for each conditional edge that is a plain function."""
+    agent, context, taken = build_graph([echo]), settings(scripted(verifier=STOP)), list[object]()
+    await agent.ainvoke(question(), context=context)  # loads models and tools
+    monkeypatch.setattr(asyncio.BaseEventLoop, "run_in_executor", lambda *given: taken.append(given))
+    assert (await agent.ainvoke(question(), context=context))["status"] == "answered"
+    assert not taken
+
+
 async def test_reference_bug_the_verdict_is_not_in_memory(scripted: Script) -> None:
     script = scripted(verifier=["Analysis: The year is missing.\nVerdict: continue", STOP])
     await solve(script)
