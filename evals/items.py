@@ -19,6 +19,7 @@ from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.cost import UNLIMITED, Budget
+from agentflow.graph.run.garbage import rarely_collected
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
@@ -82,9 +83,10 @@ class ItemRunner:
                 on_end(await self.record(item, earlier))
 
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(concurrency, len(items))):
-                    group.create_task(worker())
+            with rarely_collected():
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(min(concurrency, len(items))):
+                        group.create_task(worker())
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 

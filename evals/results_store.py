@@ -10,11 +10,9 @@
 A lock ensures that only one process writes at a time. `read` opens a folder for reading only.
 """
 
-import gc
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -22,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentflow.evals.record import Dataset, EvaluationSettings, Key, Provenance, Record
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
+from agentflow.graph.run.garbage import rarely_collected
 from agentflow.graph.run.recorder import calls_file, calls_line, hash_of
 from agentflow.graph.run.trace import append_line, to_line
 from agentflow.tools import file_lock
@@ -163,24 +162,8 @@ def lock(file: IO[bytes], folder: Path) -> None:
         ) from error
 
 
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Disable the cyclic garbage collector in the context.
-
-    Records contain no cycles, so that the collector finds nothing; with tens of thousands of records it takes most of
-    the time of reading them.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _records(folder: Path) -> dict[Key, Record]:
-    with collection_paused():
+    with rarely_collected():
         return {record.key: record for record in lines_of(folder / TRACES, Record, "a trace")}
 
 

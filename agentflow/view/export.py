@@ -17,8 +17,8 @@ from typing import Any
 
 from agentflow.evals.benchmarks.catalogue import BENCHMARKS
 from agentflow.evals.report.summary import summary
-from agentflow.evals.results_store import collection_paused
 from agentflow.evals.runs import Run, tool_name
+from agentflow.graph.run.garbage import rarely_collected
 from agentflow.rl.apps.trainable import Split
 from agentflow.version import __version__
 from agentflow.view.about import about, name_flagged, step_groups
@@ -64,7 +64,7 @@ class _Listed:
     """Makes the texts, as `detail` returns them; None for a gated benchmark."""
 
 
-@collection_paused()
+@rarely_collected()
 def evaluations(runs: Sequence[Run], *, with_gated: bool = False, limit: int = BYTES) -> Export:
     """Return the report on `runs`, of at most `limit` bytes unless the rows alone take more."""
     hidden = frozenset() if with_gated else frozenset(name for name, one in BENCHMARKS.items() if one.gated)
@@ -101,7 +101,7 @@ def _listed(
     return found
 
 
-@collection_paused()
+@rarely_collected()
 def training(folder: Path, *, limit: int = BYTES) -> Export:
     """Return the report on the training in `folder`: its curves, its validations, and the groups of one step.
 

@@ -14,12 +14,12 @@ from statistics import fmean
 from typing import Any
 
 from agentflow.evals.audit import audit, own_models
-from agentflow.evals.results_store import collection_paused
 from agentflow.evals.runs import Run
 from agentflow.evals.statistics import Comparison, compare, holm
+from agentflow.graph.run.garbage import rarely_collected
 
 
-@collection_paused()
+@rarely_collected()
 def summary(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the data of tables and charts. It contains no text of a benchmark."""
     return {

@@ -16,6 +16,7 @@ from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils.tensordict_utils import index_select_tensor_dict
 
+from agentflow.graph.run.garbage import collect_rarely
 from agentflow.rl.trainer.watch import WorkerDied
 
 RESTARTS = 3
@@ -28,6 +29,7 @@ class FlowLoopWorker(AgentLoopWorkerTQ.__ray_actor_class__):  # type: ignore[mis
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._begun: set[str] = set()
+        collect_rarely()
 
     async def process(self) -> int:
         """Return the process id."""

@@ -1,7 +1,8 @@
 """Ours: a plain graph with our policy, and AgentFlow's graph with the policy and at an endpoint.
 
 The policy is served over aiohttp like the trainer's rollout servers: messages in, ids and log-probabilities out, and
-every call is captured with them. At an endpoint, as in `agentflow eval`, nothing is captured.
+every call is captured with them. At an endpoint, as in `agentflow eval`, nothing is captured. Garbage is collected as
+rarely as both do it.
 """
 
 import json
@@ -17,6 +18,7 @@ from langgraph.graph import START, StateGraph
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import MODULES, Context
+from agentflow.graph.run.garbage import rarely_collected
 from agentflow.graph.state import InputState
 from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes import analyst, executor, generator, planner, verifier
@@ -102,7 +104,8 @@ async def plain(work: Work) -> AsyncIterator[Rollout]:
             assert len(collector.calls) == work.calls
             return str(state["messages"][-1].text)
 
-        yield rollout
+        with rarely_collected():
+            yield rollout
 
 
 @asynccontextmanager
@@ -115,14 +118,16 @@ async def agent(work: Work) -> AsyncIterator[Rollout]:
             with serving(generate):
                 return await run()
 
-        yield rollout
+        with rarely_collected():
+            yield rollout
 
 
 @asynccontextmanager
 async def endpoint(work: Work) -> AsyncIterator[Rollout]:
     """Yield rollouts of AgentFlow's graph, all of whose modules are behind an OpenAI-compatible endpoint."""
     specs = {module: f"vllm:{module}@{work.url('text')}" for module in MODULES}
-    yield _agent(work, Context(models=specs, profile="paper"), captured=())
+    with rarely_collected():
+        yield _agent(work, Context(models=specs, profile="paper"), captured=())
 
 
 def _agent(work: Work, context: Context, captured: Collection[str]) -> Rollout:

@@ -1,6 +1,7 @@
 """The runner: no item is lost, repeated or counted twice, and one that breaks off is a wrong answer."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.cost import Budget
+from agentflow.graph.run.garbage import YOUNG
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Usage
 from agentflow.tools import python_coder
@@ -59,6 +61,7 @@ async def test_items_run_concurrently_and_never_more_than_asked(script: Script) 
         nonlocal now, most
         now += 1
         most = max(most, now)
+        assert gc.get_threshold()[0] == YOUNG
         await three.wait()
         now -= 1
         return "x"
