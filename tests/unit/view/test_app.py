@@ -192,16 +192,12 @@ def test_text_that_is_no_unicode_can_be_sent(client: Client) -> None:
     assert client.get(f"/api/sources/{client.id('first.jsonl')}/traces/0")["question"] == HOSTILE
 
 
-@pytest.mark.parametrize(
-    ("hosts", "status"),
-    [
-        (["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::1", "10.0.0.1"], 400),
-        (["127.0.0.1:1", "localhost:8000", "[::1]:9", "LOCALHOST"], 200),
-    ],
-)
-def test_only_this_machine_is_answered(client: Client, hosts: list[str], status: int) -> None:
+def test_only_this_machine_is_answered(client: Client) -> None:
     """Another name for it is refused."""
-    assert {host: client.ask("/", headers={"Host": host}).status_code for host in hosts} == dict.fromkeys(hosts, status)
+    refused = ("evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::1", "10.0.0.1")
+    answered = ("127.0.0.1:1", "localhost:8000", "[::1]:9", "LOCALHOST")
+    expected = {**dict.fromkeys(refused, 400), **dict.fromkeys(answered, 200)}
+    assert {host: client.ask("/", headers={"Host": host}).status_code for host in expected} == expected
 
 
 @pytest.mark.parametrize(("path", "status"), table(__file__, "addresses.txt"))

@@ -1,6 +1,5 @@
 """Records of a server that learns."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,6 @@ from agentflow.rl.live.journal import Feedback, Journal, JournalError, ServedAns
 
 def answered(id: str, version: int = 0, status: str = "answered") -> ServedAnswer:
     return ServedAnswer(id=id, version=version, question=f"{id}?", answer="9", status=status, turns=1, seconds=0.5)
-
-
-@pytest.fixture
-def traffic(tmp_path: Path) -> Iterator[Traffic]:
-    found = Traffic(tmp_path)
-    yield found
-    found.close()
 
 
 def test_a_journal_is_read_again_without_a_torn_line(tmp_path: Path) -> None:

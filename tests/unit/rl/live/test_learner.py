@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -42,21 +42,19 @@ class Played(Learner):
 class Server:
     """What a learner works with."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.versions = Versions(folder, lambda decision: None)
-        self.traffic = Traffic(folder, used_ids(folder))
+    def __init__(self, folder: Path, versions: Versions, traffic: Traffic) -> None:
+        self.folder, self.versions, self.traffic = folder, versions, traffic
         context = Context(model="embedded:seed", models={"planner": "embedded:seed"})
         settings = LearningSettings(folder, folder / "held.jsonl", context, SEED, batch=2)
         self.learner = Played(settings, self.traffic, self.versions)
-        self._number = len(self.traffic.answers)
+        self._number = 0
 
-    def answer(self, version: int, score: float, times: int = 1) -> None:
+    def answer(self, score: float, times: int = 1) -> None:
         for _ in range(times):
             self._number += 1
             id = f"id-{self._number}"
             line = {"question": f"What is {self._number} + 1?", "answer": "9", "status": "answered"}
-            self.traffic.add(ServedAnswer(id=id, version=version, **line, turns=1, seconds=0.1))
+            self.traffic.add(ServedAnswer(id=id, version=0, **line, turns=1, seconds=0.1))
             self.traffic.score(Feedback(id=id, score=score))
 
     @property
@@ -73,26 +71,20 @@ class Server:
             with suppress(asyncio.CancelledError):
                 await task
 
-    def close(self) -> None:
-        self.versions.close()
-        self.traffic.close()
-
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(tmp_path: Path, versions: Versions, traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.setattr("agentflow.rl.live.learner.LOOK_SECONDS", 0.001)
-    found = Server(tmp_path)
-    yield found
-    found.close()
+    return Server(tmp_path, versions, traffic)
 
 
 async def test_confirmed_answers_become_a_version_that_answers(server: Server) -> None:
-    server.answer(0, score=0)
+    server.answer(score=0)
     async with server.learning():
-        server.answer(0, score=1)
+        server.answer(score=1)
         await asyncio.sleep(0.01)
         assert server.outcomes == []
-        server.answer(0, score=1)
+        server.answer(score=1)
         await until_async(lambda: server.outcomes == [(1, "promoted")])
         assert (server.versions.current, server.learner.weights(1).name) == (1, "1")
         planner = server.learner.context(1).model_name_of("planner")
@@ -116,7 +108,7 @@ async def test_a_version_that_is_worse_on_held_out_tasks_answers_nothing(
     server.learner.right = right
     async with server.learning():
         for number in range(len(outcomes)):
-            server.answer(0, score=1, times=2)
+            server.answer(score=1, times=2)
             await until_async(lambda number=number: len(server.outcomes) > number)
     assert (server.outcomes, server.versions.current) == (outcomes, current)
 
@@ -124,11 +116,11 @@ async def test_a_version_that_is_worse_on_held_out_tasks_answers_nothing(
 async def test_a_training_that_fails_is_recorded_and_the_next_batch_is_waited_for(server: Server) -> None:
     server.learner.fails = "nothing can be learnt"
     async with server.learning():
-        server.answer(0, score=1, times=2)
+        server.answer(score=1, times=2)
         await until_async(lambda: server.outcomes == [(1, "failed")])
         assert server.versions.decisions[0].reason == "nothing can be learnt"
         server.learner.fails = ""
-        server.answer(0, score=1, times=2)
+        server.answer(score=1, times=2)
         await until_async(lambda: server.outcomes[1:] == [(2, "promoted")])
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,8 @@ CONTEXT = Context(model="embedded:seed", models={"planner": "embedded:seed"})
 class Parts:
     """The parts of a server whose learner does not run."""
 
-    def __init__(self, folder: Path, key: str = "") -> None:
-        self.versions = Versions(folder, lambda decision: None)
-        self.traffic = Traffic(folder)
+    def __init__(self, folder: Path, versions: Versions, traffic: Traffic, key: str = "") -> None:
+        self.versions, self.traffic = versions, traffic
         settings = LearningSettings(folder, folder / "held.jsonl", CONTEXT, SEED)
         learner = Learner(settings, self.traffic, self.versions)
         self.live = LiveAgent(build_graph(), learner, self.versions, self.traffic, key)
@@ -39,16 +38,10 @@ class Parts:
         headers = {"authorization": f"Bearer {key}"} if key else {}
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers, timeout=None)
 
-    def close(self) -> None:
-        self.versions.close()
-        self.traffic.close()
-
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[Parts]:
-    found = Parts(tmp_path)
-    yield found
-    found.close()
+def parts(tmp_path: Path, versions: Versions, traffic: Traffic) -> Parts:
+    return Parts(tmp_path, versions, traffic)
 
 
 @pytest.fixture
@@ -116,14 +109,13 @@ async def test_a_run_that_fails_is_an_error_and_is_recorded(parts: Parts, monkey
     assert [one.status for one in parts.traffic.answers.values()] == ["failed", "failed"]
 
 
-async def test_a_key_is_asked_for(tmp_path: Path) -> None:
-    parts = Parts(tmp_path, key="right")
+async def test_a_key_is_asked_for(tmp_path: Path, versions: Versions, traffic: Traffic) -> None:
+    parts = Parts(tmp_path, versions, traffic, key="right")
     calls = [("GET", "/v1/learning"), ("GET", "/v1/models"), ("POST", "/v1/feedback"), ("POST", "/v1/chat/completions")]
     async with parts.client("wrong") as wrong, parts.client("right") as right:
         assert [(await wrong.request(*call)).status_code for call in calls] == [401] * 4
         assert [(await right.request(*call)).status_code for call in calls] == [200, 200, 400, 400]
         assert (await wrong.get("/health")).status_code == 200
-    parts.close()
 
 
 async def test_other_machines_need_a_key(client: httpx.AsyncClient) -> None:

@@ -1,6 +1,5 @@
 """Versions of a planner that learns."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,6 @@ from agentflow.rl.live.versions import Versions, loses
 
 def decided(version: int, outcome: Any) -> VersionDecision:
     return VersionDecision(version=version, outcome=outcome, reason="")
-
-
-@pytest.fixture
-def versions(tmp_path: Path) -> Iterator[Versions]:
-    found = Versions(tmp_path, lambda decision: None)
-    yield found
-    found.close()
 
 
 @pytest.mark.parametrize(("outcome", "current"), [("promoted", 1), ("rejected", 0), ("failed", 0), ("trial", 0)])

@@ -42,10 +42,7 @@ def prompts(server: Server) -> list[str]:
     return [request.messages[-1]["content"] for request in server.requests]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["builder", "entered", "made_later", "with_session", "made_with", "piped"],
-)
+@pytest.mark.parametrize("name", ["builder", "entered", "made_later", "with_session", "made_with", "piped"])
 @pytest.mark.parametrize("config", ["", '{"name": "x"}'])
 async def test_what_people_export(name: str, config: str, tasks: str) -> None:
     found, server = await played(f"tests.agents.exported:{name}", tasks, **({"config": config} if config else {}))
