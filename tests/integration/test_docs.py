@@ -266,12 +266,9 @@ def test_every_page_is_in_the_contents_once() -> None:
     assert set(re.findall(r"\]\(([\w-]+\.md)\)", (DOCS / "lab/index.md").read_text())) == lab
 
 
-def test_every_public_name_is_in_the_reference() -> None:
+def test_every_public_name_and_variable_is_in_the_reference() -> None:
     described = re.findall(r"^::: agentflow\.(\w+)$", (DOCS / "reference/python.md").read_text(), re.MULTILINE)
     assert sorted(described) == sorted(agentflow.__all__)
-
-
-def test_every_variable_is_in_the_reference() -> None:
     variables = re.findall(r"^(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE)
     page = (DOCS / "reference/settings.md").read_text()
     assert [variable for variable in variables if f"`{variable}`" not in page] == []

@@ -28,11 +28,8 @@ def test_turns_errors_tools_and_sources_are_counted() -> None:
     assert found.tools == {"python_coder": 3}
     assert found.sources == {"gemini (m)": 2, "tavily": 1}
     assert found.verdict_rate == 1
-
-
-def test_nothing_to_count_is_no_division_by_zero() -> None:
-    found = summarise([], 0)
-    assert (found.total.accuracy, found.total.most, found.error_rate, found.seconds) == (0, 0, 0, 0)
+    empty = summarise([], 0)
+    assert (empty.total.accuracy, empty.total.most, empty.error_rate, empty.seconds) == (0, 0, 0, 0)
 
 
 def test_tries_of_one_question_are_not_independent() -> None:

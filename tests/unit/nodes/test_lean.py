@@ -37,14 +37,11 @@ async def solve(script: Scripted, **fields: Any) -> State:
     return State.model_validate(await build_graph([echo, flaky]).ainvoke(question(), context=context))
 
 
-async def test_a_question_takes_four_calls(scripted: Script) -> None:
+async def test_a_question_takes_four_calls_and_an_analysis_where_it_is_asked_for(scripted: Script) -> None:
     script = scripted(verifier=STOP)
     assert (await solve(script)).status == "answered"
     assert [module for module, _ in script.calls] == ["planner", "executor", "verifier", "generator"]
-
-
-async def test_an_analysis_can_be_asked_for(scripted: Script) -> None:
-    script = scripted(verifier=STOP)
+    script.calls.clear()
     assert (await solve(script, analyst="on")).analysis
     assert script.calls[0][0] == "analyst"
     assert "Analysis: One word is asked for." in script.asked("planner")[0][-1].text

@@ -35,15 +35,11 @@ def test_a_short_reply_stays_as_it_is(text: str, times: int) -> None:
 
 
 def test_a_long_reply_without_repetitions_stays_as_it_is() -> None:
-    text = " ".join(f"word{number:b}" for number in range(1000))
-    assert without_loop(text) == text
+    words = " ".join(f"word{number:b}" for number in range(1000))
     program = "\n".join(f"    if name == '{chr(97 + n % 26) * (n % 7 + 1)}': return {n}" for n in range(30))
-    assert without_loop(f"```python\n{program}\n```") == f"```python\n{program}\n```"
-
-
-def test_numbers_in_a_column_are_no_repetition() -> None:
-    text = "Context: " + "\n".join(f"row {number:04}: {number * 37:06}" for number in range(300))
-    assert without_loop(text) == text
+    column = "Context: " + "\n".join(f"row {number:04}: {number * 37:06}" for number in range(300))
+    for text in (words, f"```python\n{program}\n```", column):
+        assert without_loop(text) == text
 
 
 async def test_neither_analysis_nor_plan_nor_verdict_fills_other_prompts(monkeypatch: pytest.MonkeyPatch) -> None:

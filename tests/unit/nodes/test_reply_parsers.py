@@ -78,13 +78,9 @@ def test_an_answer_or_else_the_whole_reply(reply: str, answer: str) -> None:
 # Cases of their own
 
 
-def test_a_very_long_name_of_a_tool_is_cut() -> None:
+def test_names_of_tools_may_be_part_of_another_and_a_very_long_one_is_cut() -> None:
     plan = planner.parse("Sub-Goal: a\nTool: " + "x" * 5000, TOOLS)
-    assert plan.error == ErrorClass.UNKNOWN_TOOL
-    assert len(plan.problem) < 250
-
-
-def test_a_tool_whose_name_is_part_of_another() -> None:
+    assert (plan.error, len(plan.problem) < 250) == (ErrorClass.UNKNOWN_TOOL, True)
     tools = ("search", "web_search", "search engine")
     assert [planner.parse(f"Sub-Goal: a\nTool: We use {tool} now", tools).tool for tool in tools] == list(tools)
 

@@ -54,14 +54,11 @@ def _empty_model_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_kept", {})
 
 
-async def test_a_reply_that_can_be_read_costs_nothing_more() -> None:
+async def test_only_a_reply_that_cannot_be_read_is_asked_for_again_in_the_form() -> None:
     with Server(free=PLAN) as server:
         assert await server.plan() == PLAN
     assert server.ways == ["free"]
     assert set(server.bodies[0]) == {"model", "messages", "stream", "temperature", "max_tokens"}
-
-
-async def test_one_that_cannot_is_asked_for_again_in_the_form() -> None:
     with Server() as server:
         assert await server.plan() == PLAN
     assert server.ways == ["free", "structured_outputs"]
