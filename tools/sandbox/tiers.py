@@ -26,7 +26,7 @@ DESCRIPTIONS = {
     "bwrap": "a root file system, processes, network and user of its own, behind Landlock and seccomp",
     "bwrap-userns": "a root file system, processes and network of its own, behind Landlock and seccomp",
     "landlock": "the system's Python can be read and nothing else, no network, no processes (Landlock, seccomp); "
-    "names, sizes and modes of the host's files can be seen: install bubblewrap to hide them",
+    "names, sizes and modes of the host's files can be seen, which bubblewrap hides where it is installed and works",
     SUBPROCESS: "resource limits and an empty environment, NO isolation of files or network",
 }
 
