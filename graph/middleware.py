@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from agentflow.graph.agent import in_background, with_models
-from agentflow.graph.context import Context, Model
+from agentflow.graph.context import Context, Model, is_decision_model
 from agentflow.graph.conversation import quiet
 from agentflow.graph.models.loading import ask
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
@@ -106,14 +106,9 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
         fitting = before[-self.context.max_turns :]  # of which each has its share of the memory's tokens
         told = [verifier.describe_turn(turn.turn, turn.plan, turn.action, call=True) for turn in fitting]
         said = "\n\n".join([f"Question: {question}", *told, f"Answer: {answer.action.result.output}"])
-        conversation: list[BaseMessage] = [
-            SystemMessage(self.context.prompts.get("verifier", ANSWER)),
-            HumanMessage(said),
-        ]
-        return await self._verdict(conversation)
-
-    async def _verdict(self, conversation: list[BaseMessage]) -> Verdict:
-        return verifier.parse(without_loop(await ask(self.context, "verifier", conversation, verifier.FORM)))
+        decides = is_decision_model(self.context.model_of("verifier"))
+        prompt = self.context.prompts.get("verifier", verifier.ANSWERED if decides else ANSWER)
+        return await verifier.verdict_on([SystemMessage(prompt), HumanMessage(said)], self.context)
 
 
 class PlannerVerifierMiddleware(VerifierMiddleware):
@@ -149,9 +144,8 @@ class PlannerVerifierMiddleware(VerifierMiddleware):
             verdict = None
             if turns and not _is_note(messages[-1]):
                 judged = State(question=question, memory=turns[:-1])
-                verdict = await self._verdict(
-                    verifier.conversation_of(judged, self.context, turns[-1].plan, turns[-1].action)
-                )
+                conversation = verifier.conversation_of(judged, self.context, turns[-1].plan, turns[-1].action)
+                verdict = await verifier.verdict_on(conversation, self.context)
                 turns[-1] = turns[-1].model_copy(update={"verdict": verdict})
                 if verdict.signal == "stop":
                     return [_note(DONE, verdict=verdict)]

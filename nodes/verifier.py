@@ -37,7 +37,7 @@ one line, which begins with Verdict: stop or Verdict: continue."""
 
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
-ANSWERED = "Do the results of the turns of this agent answer the whole question reliably?"
+ANSWERED = "Do the results of the turns of this agent, and its answer if there is one, answer the question reliably?"
 """The question to a decision model."""
 
 LABELS = {
@@ -186,7 +186,8 @@ def conversation_of(state: State, context: Context, plan: Plan, action: Action) 
     turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
     profile = context.profile_of("verifier")
     verdicts = [reply_text(turn.verdict, profile) for turn in state.memory]
-    prompt = context.prompts.get("verifier", PROMPTS[profile])
+    decides = is_decision_model(context.model_of("verifier"))
+    prompt = context.prompts.get("verifier", ANSWERED if decides else PROMPTS[profile])
     conversation = messages(state.question, state.analysis, turns, verdicts, prompt, profile)
     return with_attachments(conversation, state.messages, after=1 + len(demonstrations(prompt)))
 
@@ -203,21 +204,22 @@ class Verifier:
             return close(state, Verdict(analysis="", signal="continue"), context)  # whatever a model would say
         try:
             async with asyncio.timeout(state.seconds_left()):
-                verdict = await self._judge(context, state, state.plan, kept(state.action, context))
+                action = kept(state.action, context)
+                verdict = await verdict_on(conversation_of(state, context, state.plan, action), context)
         except TimeoutError:
             verdict = Verdict(analysis=LATE, signal="continue")
         return close(state, verdict, context)
 
-    async def _judge(self, context: Context, state: State, plan: Plan, action: Action) -> Verdict:
-        conversation = conversation_of(state, context, plan, action)
-        if is_decision_model(model := context.model_of("verifier")):
-            from langchain_core.decisions import Noul  # late: only a version that has decision models has it
 
-            prompt = context.prompts.get("verifier", PROMPTS[context.profile_of("verifier")])
-            run = conversation[1 + len(demonstrations(prompt)) :]
-            probability = (await decide(model, run, Noul(instructions=ANSWERED))).noul
-            return Verdict(analysis="", signal="stop" if probability >= 0.5 else "continue", probability=probability)
-        return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
+async def verdict_on(conversation: list[BaseMessage], context: Context) -> Verdict:
+    """Return the verdict of the run's verifier; a decision model answers the first message, on the others."""
+    if is_decision_model(model := context.model_of("verifier")):
+        from langchain_core.decisions import Noul  # late: only a version that has decision models has it
+
+        question, *run = conversation
+        probability = (await decide(model, run, Noul(instructions=question.text))).noul
+        return Verdict(analysis="", signal="stop" if probability >= 0.5 else "continue", probability=probability)
+    return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 
 
 def kept(action: Action, context: Context) -> Action:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from agentflow import Context, PlannerVerifierMiddleware, VerifierMiddleware
 from tests.scripted import CONTINUE, STOP, THREAD, Conversation, Script, question
+from tests.unit.graph.test_agent import Doubter
 
 WRONG = "Analysis: The word is not said.\nVerdict: continue"
 CALL = AIMessage("", tool_calls=[{"name": "echo", "args": {"text": "hello"}, "id": "1"}])
@@ -79,6 +80,16 @@ def test_the_verifier_of_a_long_run_sees_its_last_calls(scripted: Script) -> Non
     create_agent(Model(replies=[*calls, AIMessage("hello")]), [echo], middleware=[checks]).invoke(question())
     [conversation] = script.asked("tools")
     assert [f"Result: word {n}" in conversation[-1].text for n in range(4)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("middleware", [VerifierMiddleware, PlannerVerifierMiddleware])
+async def test_a_decision_model_can_be_the_verifier(middleware: Any, scripted: Script) -> None:
+    script = scripted()
+    checks = middleware(context=Context(model=script.spec, models={"verifier": Doubter(word="hello")}))
+    agent = create_agent(Model(replies=[CALL, AIMessage("hello")]), [echo], middleware=[checks])
+    found = (await agent.ainvoke(question()))["verdict"]
+    assert (found["signal"], found["probability"]) == ("stop", 0.9)
+    assert script.asked("verifier") + script.asked("tools") == []
 
 
 class Word(BaseModel):
