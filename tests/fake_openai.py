@@ -11,6 +11,7 @@ JSON body; it returns the reply's text, or an iterator of its pieces, which are 
 """
 
 import json
+import re
 import socket
 import struct
 import sys
@@ -24,6 +25,8 @@ from typing import Any
 
 from tests.ports import free_port
 from tests.waiting import LAST_RESORT
+
+USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
 
 class Fault(Enum):
@@ -92,19 +95,20 @@ def completion(model: str, text: str, finish_reason: str = "stop") -> dict[str, 
         "created": 0,
         "model": model,
         "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+        "usage": USAGE,
     }
 
 
 def chunks(model: str, text: str) -> Iterator[dict[str, Any]]:
-    """The JSON of a streamed chat completion, a word at a time; the last one says that it is finished."""
-    return _chunks(model, (f"{word} " for word in text.split(" ")))
+    """The JSON of a streamed chat completion, a word at a time; the last two have its finish reason and its tokens."""
+    return _chunks(model, re.findall(r"\s*\S+\s*|\s+", text))
 
 
 def _chunks(model: str, pieces: Iterable[str]) -> Iterator[dict[str, Any]]:
     for piece in pieces:
         yield _chunk(model, {"content": piece}, None)
     yield _chunk(model, {}, "stop")
+    yield {**_chunk(model, {}, None), "choices": [], "usage": USAGE}
 
 
 def _chunk(model: str, delta: dict[str, str], finish_reason: str | None) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from yarl import URL
 from agentflow.graph.models.context_length import is_overflow
 from agentflow.graph.models.errors import out_of_credit
 from agentflow.graph.models.pace import LONGEST, PACE
+from agentflow.graph.models.streamed import events
 from agentflow.tools.web.hosts import tls
 from agentflow.tools.web.rate_limits import asked_to_wait
 
@@ -178,9 +179,8 @@ class PooledClient(httpx.AsyncClient):
 async def as_httpx(response: aiohttp.ClientResponse, request: httpx.Request, *, stream: bool = False) -> httpx.Response:
     """Return the response, decompressed, in the type of httpx. Its headers keep the SDK from retrying."""
     decoded = {name: value for name, value in response.headers.items() if name.lower() != "content-encoding"}
-    body: dict[str, Any] = (
-        {"stream": _Body(response)} if stream and response.status == 200 else {"content": await response.read()}
-    )
+    whole = not stream or response.status != 200
+    body: dict[str, Any] = {"content": events(await response.read())[-1]} if whole else {"stream": _Body(response)}
     return httpx.Response(response.status, headers={**decoded, "x-should-retry": "false"}, **body, request=request)
 
 
@@ -222,7 +222,7 @@ def _stated(body: bytes) -> int | None:
     if b'"error"' not in body:
         return None
     with suppress(ValueError, RecursionError, TypeError, AttributeError, LookupError):
-        found = json.loads(body)
+        found = json.loads(events(body)[-1])  # that of a stream is its last event
         choice = (found.get("choices") or [{}])[0]
         if error := found.get("error") or choice.get("error") or choice.get("finish_reason") == "error":
             code = str(error.get("code")) if isinstance(error, dict) else ""

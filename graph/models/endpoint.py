@@ -3,7 +3,8 @@
 - *Low cost per call.* The SDK and ChatOpenAI build types for every field of request and reply, and the latter uses a
   thread for it. This takes two thirds of a call's processor time, for which an evaluation with 256 concurrent questions
   has to wait. Here, a request for a complete reply is sent without the SDK (`connections`), and the reply is read as
-  JSON. Streams and replies whose types the caller defines pass through the SDK, over the same connections.
+  JSON. Parts for the caller and replies whose types the caller defines pass through the SDK, over the same connections.
+- *A limit on silence.* Replies are streamed, so that a server that hangs is noticed, and a slow one is not cut off.
 - *Requests with exactly the given settings.* ChatOpenAI renames `max_tokens` and drops the temperature of some models
   because of their name. Here, both happen only for OpenAI itself.
 """
@@ -13,6 +14,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -20,25 +22,26 @@ import httpx
 import openai
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from langchain_openai.chat_models.base import _handle_openai_api_error, _handle_openai_bad_request
 from pydantic import PrivateAttr
-from pydantic_core import from_json
+from yarl import URL
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models.connections import CUT, RETRIES, PooledClient, as_httpx, connections
+from agentflow.graph.models.connections import CUT, RETRIES, ROLLOUT_HOST, PooledClient, as_httpx, connections
 from agentflow.graph.models.errors import StreamCutError, explain
 from agentflow.graph.models.reply import thoughts
 from agentflow.graph.models.spec import Endpoint, ModelError
+from agentflow.graph.models.streamed import completion
 from agentflow.tools.borders import unbordered
-from agentflow.tools.json_codec import without_lone_surrogates
 
 TIMEOUT = httpx.Timeout(1800.0, connect=15.0)
-"""Seconds of silence, until a reply or between two parts of a streamed one, and to connect, which is slow where
-hundreds of calls begin at once. The run's own time (`Context.max_seconds`) is usually over before.
-"""
+"""Seconds until a reply that is not streamed, and to connect, which is slow where hundreds of calls begin at once."""
+
+WHOLE = frozenset({"tools", "functions", "n", "logprobs"})
+"""Fields of requests that are not streamed: servers parse streamed calls differently, and omit log-probabilities."""
 
 _REASONING = re.compile(r"o\d|gpt-5(?!.*chat)")
 """OpenAI's models that refuse requests with a temperature."""
@@ -52,6 +55,8 @@ class EndpointModel(ChatOpenAI):
     _endpoint: Endpoint = PrivateAttr()
     _headers: dict[str, str] = PrivateAttr()
     _unsupported_forms: set[str] = PrivateAttr(default_factory=set)
+    _limits: httpx.Timeout = PrivateAttr()
+    _streams: bool = PrivateAttr()
 
     @classmethod
     def of(cls, endpoint: Endpoint, sampling: Sampling) -> "EndpointModel":
@@ -67,13 +72,15 @@ class EndpointModel(ChatOpenAI):
             timeout=TIMEOUT,
             max_retries=RETRIES,
             stream_usage=True,
-            stream_chunk_timeout=None,  # TIMEOUT already sets it
+            stream_chunk_timeout=None,  # `_limits` has it
             use_responses_api=False,  # it supports neither stop nor seed
             http_socket_options=(),  # otherwise the synchronous client ignores the environment's proxies
             http_async_client=_client(),
         )
         model._endpoint = endpoint
+        model._limits = httpx.Timeout(endpoint.silence, connect=TIMEOUT.connect)
         model._headers = _headers(model.root_async_client)
+        model._streams = URL(endpoint.base_url).host != ROLLOUT_HOST  # a training has no time to spare
         if endpoint.provider != "vllm":  # the others ignore its field, at the price of a whole reply
             model._unsupported_forms.add("structured_outputs")
         model.temperature = _temperature(endpoint, sampling)  # set late: the constructor drops it for names like gpt-5
@@ -95,15 +102,11 @@ class EndpointModel(ChatOpenAI):
     def _get_request_payload(
         self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        plain = [_plain(message) for message in input_] if isinstance(input_, list) else [None]
-        if None in plain or self.model_name.startswith("o"):  # ChatOpenAI renames the roles of OpenAI's o1 and the like
-            payload = super()._get_request_payload(input_, stop=stop, **kwargs)
-            if self._endpoint.provider == "vllm":
-                for message, sent in zip(self._convert_input(input_).to_messages(), payload["messages"], strict=False):
-                    if isinstance(message, AIMessage) and (thought := thoughts(message)):
-                        sent["reasoning_content"] = thought  # for its chat template; ChatOpenAI drops it
-        else:
-            payload = {**super()._get_request_payload([], stop=stop, **kwargs), "messages": plain}
+        payload = super()._get_request_payload(input_, stop=stop, **kwargs)
+        if self._endpoint.provider == "vllm":
+            for message, sent in zip(self._convert_input(input_).to_messages(), payload["messages"], strict=False):
+                if isinstance(message, AIMessage) and (thought := thoughts(message)):
+                    sent["reasoning_content"] = thought  # for its chat template; ChatOpenAI drops it
         if self._endpoint.provider != "openai" and "max_completion_tokens" in payload:
             # Every compatible server knows this name; OpenAI's newer models know only the other one.
             payload["max_tokens"] = payload.pop("max_completion_tokens")
@@ -137,16 +140,19 @@ class EndpointModel(ChatOpenAI):
     async def _completion(self, body: dict[str, Any]) -> Any:
         """Return the JSON of the reply, or its text if it is not JSON, which ChatOpenAI refuses with a message."""
         url = f"{self._endpoint.base_url}/chat/completions"
-        limits = httpx.Timeout(self.request_timeout)  # type: ignore[arg-type]  # a tuple of two is not ours
-        response = await connections().post(url, self._headers, json.dumps(body).encode(), limits)
+        streams = self._streams and not WHOLE & body.keys()
+        asked = {**body, "stream": True, "stream_options": {"include_usage": True}} if streams else body
+        limits = self._limits if streams else TIMEOUT
+        response = await connections().post(url, self._headers, json.dumps(asked).encode(), limits)
         if not 200 <= response.status < 300:
             refused: Any = await as_httpx(response, httpx.Request("POST", url))
+            if streams and _refuses_streams(refused):
+                self._streams = False
+                return await self._completion(body)
             raise self.root_async_client._make_status_error_from_response(refused)
-        text = without_lone_surrogates((await response.read()).decode(errors="replace"))
-        try:
-            return from_json(text)
-        except ValueError:
-            return text
+        with suppress(ValueError):
+            return completion(await response.read())
+        return (await response.read()).decode(errors="replace")
 
     def _convert_chunk_to_generation_chunk(
         self, chunk: dict[str, Any], default_chunk_class: type, base_generation_info: dict[str, Any] | None
@@ -160,18 +166,28 @@ class EndpointModel(ChatOpenAI):
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         started = finished = False
-        async for chunk in super()._astream(*args, **kwargs):
-            info = chunk.generation_info or {}
-            finished = finished or bool(info.get("finish_reason"))
-            if CUT not in info:
-                started = True
-                yield chunk
-            elif started and not finished:
-                raise StreamCutError("the stream ended before the reply did")
+        try:
+            async for chunk in super()._astream(*args, **kwargs, timeout=self._limits):
+                info = chunk.generation_info or {}
+                finished = finished or bool(info.get("finish_reason"))
+                if CUT not in info:
+                    started = True
+                    yield chunk
+                elif started and not finished:
+                    raise StreamCutError("the stream ended before the reply did")
+        except openai.APIStatusError as error:
+            if not _refuses_streams(error.response):
+                raise
         if not started:  # the server does not stream: its whole reply, or the error that stands in its place
+            self._streams = False
             generation = (await self._agenerate(*args, **kwargs, stream=False)).generations[0]
             whole = AIMessageChunk(**generation.message.model_dump(exclude={"type"}))
             yield ChatGenerationChunk(message=whole, generation_info=generation.generation_info)
+
+
+def _refuses_streams(response: Any) -> bool:
+    """Return whether a server does not stream, as OpenAI for some organizations, or not with `stream_options`."""
+    return response.status_code in (400, 422) and "stream" in response.text
 
 
 def _mend(message: BaseMessage, sent: Mapping[str, Any]) -> None:
@@ -180,22 +196,6 @@ def _mend(message: BaseMessage, sent: Mapping[str, Any]) -> None:
     message.additional_kwargs.update({name: value for name, value in kept.items() if value})
     if isinstance(message.content, str):
         message.content = message.content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-_ROLES: dict[type, str] = {SystemMessage: "system", HumanMessage: "user", AIMessage: "assistant"}
-
-
-def _plain(message: Any) -> dict[str, str] | None:
-    """Return the request's form of a message that is text and nothing else; None for others, which ChatOpenAI converts.
-
-    It looks at each character of a reply.
-    """
-    role = _ROLES.get(type(message))
-    if not role or not isinstance(message.content, str) or message.name or message.additional_kwargs:
-        return None
-    if role == "assistant" and (message.tool_calls or message.invalid_tool_calls):
-        return None
-    return {"role": role, "content": message.content}
 
 
 def _without_borders(message: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from agentflow.graph.models.listing import with_sole_model
 from agentflow.graph.models.providers import installed
 from agentflow.graph.models.reply import CLOSING, MUTE, OPENING, REMEDIES, judged, thoughts, written
 from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
-from agentflow.graph.models.structured import ReplyForm
+from agentflow.graph.models.structured import ReplyForm, whole_fields
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
 from agentflow.tools.untrusted_text import one_line
 
@@ -205,7 +205,7 @@ async def stream_text(context: Context, module: Module, messages: list[BaseMessa
 async def enforced(
     model: BaseChatModel, messages: list[BaseMessage], form: ReplyForm, config: RunnableConfig | None = None
 ) -> AIMessage | None:
-    """Return a reply in `form`, or None if the server cannot enforce it or the reply was cut off.
+    """Return a reply in `form`, or None if the server cannot enforce it or too little was written before the cut.
 
     Raises ModelError as `reply_of` does, but not if the server refuses the form or fails on it.
     """
@@ -225,7 +225,8 @@ async def enforced(
         if form.readable(written(reply)):
             return reply
         if reply.response_metadata.get("finish_reason") == "length":
-            return None
+            whole = whole_fields(written(reply))
+            return reply.model_copy(update={"content": whole}) if form.readable(whole) else None
         unsupported.add(way)  # the server ignored the field
     return None
 

@@ -5,10 +5,13 @@ enforces, and as a JSON schema, which most servers do. Both are fields of the re
 found out by sending it: a server that does not either refuses the request or ignores the field.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+from pydantic_core import from_json
 
 WORD = 8
 """Characters that a JSON form allows for a word and its space: without a bound a small model fills a value for ever."""
@@ -50,6 +53,16 @@ class ReplyForm:
             yield "structured_outputs", {"structured_outputs": {"regex": self.regex}}
         schema = {"name": self.name, "schema": dict(self.schema)}
         yield "response_format", {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def whole_fields(text: str) -> str:
+    """Return the texts that are whole of a JSON object that was cut off, as JSON; "" if there is none."""
+    try:
+        found = from_json(text, allow_partial=True)  # half a text is left out; half a number looks like a whole one
+    except ValueError:
+        return ""
+    whole = {name: value for name, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+    return json.dumps(whole, ensure_ascii=False) if whole else ""
 
 
 def _pattern(value: int | Sequence[str]) -> str:

@@ -14,15 +14,17 @@ from typing import Any
 
 import httpx
 import pytest
+from aiohttp.client_proto import ResponseHandler
 from langchain_core.messages import HumanMessage
 
 from agentflow.graph.context import Sampling
-from agentflow.graph.models import endpoint, pace
+from agentflow.graph.models import pace
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
-from agentflow.graph.models.loading import aload_model, complete, load_model
+from agentflow.graph.models.loading import aload_model, complete, load_model, reply_of
 from agentflow.graph.models.pace import TRIES
-from agentflow.graph.models.spec import PROVIDERS, ModelError
+from agentflow.graph.models.spec import PROVIDERS, SECONDS, SILENCE, ModelError
 from tests.cases import table
+from tests.clock import Clock
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Fault, Reply
 from tests.ports import free_port
@@ -31,6 +33,8 @@ from tests.waiting import LAST_RESORT, until_async
 KEY = "sk-secret-0123456789"
 QUESTION = [HumanMessage("What is 2 + 2?")]
 SOON = {"Retry-After": "0.01"}
+STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+EVENTS = {"Content-Type": "text/event-stream", **SOON}
 
 
 @pytest.fixture(autouse=True)
@@ -82,15 +86,14 @@ async def test_every_provider_sends_what_is_asked_and_its_key(
     expected = {"temperature": temperature, "top_p": 0.9, tokens: 5, "stop": ["X"], "seed": 1}
     body = server.bodies[0]
     assert body.pop("messages") == [{"role": "user", "content": "What is 2 + 2?"}]
-    body.pop("stream_options", None)
-    assert body == {**expected, "stream": stream, "model": name}
+    assert body == {**expected, **STREAMED, "model": name}
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 async def test_what_is_not_asked_for_is_absent() -> None:
     with FakeOpenAI(lambda _: "4") as server:
         await ask(server)
-    assert set(server.bodies[0]) == {"model", "messages", "stream"}
+    assert server.bodies[0].keys() == {"model", "messages", *STREAMED}
 
 
 @pytest.mark.parametrize(
@@ -169,14 +172,6 @@ async def test_a_refused_connection_is_tried_once(monkeypatch: pytest.MonkeyPatc
     assert len(tries) == 1
 
 
-async def test_a_server_that_never_answers_is_given_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "TIMEOUT", httpx.Timeout(LAST_RESORT, read=0.2))
-    with FakeOpenAI(lambda _: Fault.HANG) as server:
-        await fails_with(server, "timeout")
-        await until_async(lambda: server.requests)  # it may read the request after nobody waits for a reply
-    assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 async def test_a_compressed_reply_is_read(stream: bool) -> None:
     packed = gzip.compress(json.dumps(error(418, "short and stout")[1]).encode())
@@ -193,6 +188,94 @@ async def test_the_environments_proxy_is_used_but_not_for_servers_that_it_exclud
         assert await complete(load_model("vllm:m@http://model.invalid/v1"), QUESTION) == "by proxy"
         assert await ask(server) == "directly"
     assert [request.path for request in proxy.requests] == ["http://model.invalid/v1/chat/completions"]
+
+
+# Streams
+
+
+def event(**fields: Any) -> str:
+    return f"data: {json.dumps(fields)}\n\n"
+
+
+HALF = event(choices=[{"index": 0, "delta": {"content": "It is"}}])
+FAILURES: list[tuple[Reply, int, str, str]] = [
+    (Fault.CUT, 3, "cut", ""),
+    (Fault.QUIET_CUT, 1, "cut", ""),
+    ((200, HALF + event(error={"message": "out of memory"}), EVENTS), 3, "server_error", "out of memory"),
+    ((200, HALF + event(error={"code": 401}) + "data: [DONE]\n\n", EVENTS), 1, "key_refused", "VLLM_API_KEY"),
+    ((200, event(error={"message": "maximum context length is 8192 tokens"}), EVENTS), 1, "too_long", "8192"),
+    ((200, event(choices=[3]) + event(**STREAMED), EVENTS), 1, "bad_reply", ""),
+    ((200, "data: {\n\ndata: [DONE]\n\n", EVENTS), 1, "bad_reply", ""),
+    ((200, "data: [DONE]\n\n", EVENTS), 1, "bad_reply", ""),
+]
+
+
+@pytest.mark.parametrize(("reply", "requests", "code", "named"), FAILURES)
+async def test_a_stream_that_fails_is_one_line_with_a_remedy(
+    reply: Reply, requests: int, code: str, named: str
+) -> None:
+    with FakeOpenAI(lambda _: reply) as server:
+        await fails_with(server, code, named, configuration=code == "key_refused")
+    assert len(server.requests) == requests
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_server_that_hangs_is_given_up_once(begun: bool, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half() -> Iterator[str]:
+        yield "It is"
+        server.closing.wait(LAST_RESORT)
+
+    monkeypatch.setenv(SILENCE, "0.2")
+    with FakeOpenAI(lambda _: half() if begun else Fault.HANG) as server:
+        await fails_with(server, "timeout", SILENCE, "0.2", stream=stream)
+        await until_async(lambda: server.requests)  # it may read the request after nobody waits for a reply
+    assert len(server.requests) == 1
+
+
+async def test_a_server_that_writes_is_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is put forward after each part, by less than the limit, and by several times it in all."""
+    clock, arrived, received = Clock(monkeypatch), threading.Event(), ResponseHandler.data_received
+
+    def receive(connection: ResponseHandler, data: bytes) -> None:
+        received(connection, data)
+        if data:  # aiohttp calls itself without any
+            clock.advance(asyncio.get_running_loop(), 0.8 * float(SECONDS))
+            arrived.set()
+
+    def slowly() -> Iterator[str]:
+        for part in ("It ", "is ", "4", "."):
+            yield part
+            assert arrived.wait(LAST_RESORT)
+            arrived.clear()
+
+    monkeypatch.setattr(ResponseHandler, "data_received", receive)
+    with FakeOpenAI(lambda _: slowly()) as server:
+        assert await ask(server) == "It is 4."
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_server_that_refuses_to_stream_is_asked_for_the_whole_and_remembered(stream: bool) -> None:
+    refused = error(400, "Your organization must be verified to stream this model.", param="stream")
+    with FakeOpenAI(lambda body: refused if body["stream"] else "4") as server:
+        model = load_model(f"vllm:m@{server.base_url}").model_copy(update={"streaming": stream})
+        assert await complete(model, QUESTION) == "4"
+        assert await complete(model.model_copy(update={"streaming": False}), QUESTION) == "4"
+    assert [body["stream"] for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize("fields", [{"tools": [{"type": "function", "function": {"name": "f"}}]}, {"logprobs": True}])
+async def test_calls_and_log_probabilities_are_asked_for_as_a_whole(fields: dict[str, Any]) -> None:
+    with FakeOpenAI(lambda _: "4") as server:
+        await reply_of(load_model(f"vllm:m@{server.base_url}"), QUESTION, **fields)
+    assert [body["stream"] for body in server.bodies] == [False]
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "3 minutes"])
+def test_a_limit_that_is_no_number_of_seconds_is_said(seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SILENCE, seconds)
+    with fails(ModelError, "bad_seconds", SILENCE, configuration=True):
+        load_model("vllm:m")
 
 
 # Event loops
@@ -245,4 +328,5 @@ async def test_the_host_of_a_training_is_where_it_runs_now(monkeypatch: pytest.M
         with FakeOpenAI(lambda body: f"I am {body['model']}.") as server:
             monkeypatch.setenv(ROLLOUT_ADDRESS, httpx.URL(server.base_url).netloc.decode())
             assert await complete(model, QUESTION) == "I am base."
+        assert not server.bodies[0]["stream"]
     assert model._get_llm_string() == settings

@@ -58,7 +58,7 @@ async def test_only_a_reply_that_cannot_be_read_is_asked_for_again_in_the_form()
     with Server(free=PLAN) as server:
         assert await server.plan() == PLAN
     assert server.ways == ["free"]
-    assert set(server.bodies[0]) == {"model", "messages", "stream", "temperature", "max_tokens"}
+    assert set(server.bodies[0]) == {"model", "messages", "stream", "stream_options", "temperature", "max_tokens"}
     with Server() as server:
         assert await server.plan() == PLAN
     assert server.ways == ["free", "structured_outputs"]
@@ -83,6 +83,25 @@ async def test_a_server_without_either_gives_what_the_model_wrote(unable: Reply)
     assert list(dict.fromkeys(server.ways)) == ["free", "structured_outputs", "response_format"]
     assert server.ways.count("free") == 2
     assert server.ways[-1] == "free"
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ('{"Sub-Goal": "add", "Tool": "python_coder", "Context": "1 + ', {"Sub-Goal": "add", "Tool": "python_coder"}),
+        ('{"Sub-Goal": "add", "Tool": "python_coder", "Con', {"Sub-Goal": "add", "Tool": "python_coder"}),
+        ('{"Sub-Goal": "add", "Tool": "python_coder", "Context": 12', {"Sub-Goal": "add", "Tool": "python_coder"}),
+        ('{"Sub-Goal": "add", "Tool": "pyth', None),
+        ("{", None),
+        ("[1, ", None),
+    ],
+)
+async def test_the_whole_fields_of_a_form_that_was_cut_off_are_used(written: str, kept: dict[str, str] | None) -> None:
+    cut: Reply = (200, completion("m", written, "length"))
+    with Server(response_format=cut) as server:
+        plan = await server.plan(provider="llamacpp")
+    assert plan == (json.dumps(kept) if kept else PROSE)
+    assert server.ways == ["free", "response_format"]
 
 
 async def test_a_reply_that_was_cut_off_does_not_show_what_the_server_supports() -> None:
