@@ -67,6 +67,11 @@ class Trie:
         return cls(paths, [end - start for start, end in pairwise([*cuts, total])], branches)
 
 
+MOST_LOGITS = 2**27
+"""Most logits of a pack of several rows: 883 tokens of Qwen2.5's vocabulary. In two precisions, with their gradients,
+each takes some 20 bytes."""
+
+
 def _common(one: list[int], other: list[int]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
@@ -150,16 +155,24 @@ def _of_branches(
     return torch.cat(found, 1).transpose(0, 1)[None]
 
 
-def packs(rows: Sequence[list[int]], limit: int) -> list[list[int]]:
-    """Divide rows, by number, into packs of at most `limit` distinct tokens, or one row; similar rows stay together."""
+def packs(rows: Sequence[list[int]], limit: int, trained: Sequence[int], most: int) -> list[list[int]]:
+    """Divide rows, by number, into packs; similar rows stay together.
+
+    Args:
+        rows: Tokens of each row.
+        limit: Most distinct tokens of a pack of several rows.
+        trained: Tokens of each row that the loss reads.
+        most: Most tokens of a pack of several rows that the loss reads.
+    """
     found: list[list[int]] = []
     last: list[int] = []
-    tokens = 0
+    tokens = read = 0
     for row in sorted(range(len(rows)), key=lambda row: rows[row]):
         tokens += len(rows[row]) - _common(last, rows[row])
-        if not found or tokens > limit:
+        read += trained[row]
+        if not found or tokens > limit or read > most:
             found.append([])
-            tokens = len(rows[row])
+            tokens, read = len(rows[row]), trained[row]
         found[-1].append(row)
         last = rows[row]
     return found
@@ -190,7 +203,10 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
         if not self.shared or not dynamic or torch.distributed.get_world_size() > 1:
             return super().forward_backward_batch(data, loss_function, forward_only)
         tu.assign_non_tensor(data, sp_size=1, dp_size=1, batch_num_tokens=int(data["loss_mask"].sum()))
-        divided = packs([row.tolist() for row in data["input_ids"].unbind()], data["max_token_len_per_gpu"])
+        rows = [row.tolist() for row in data["input_ids"].unbind()]
+        trained = [int(row.sum()) for row in data["loss_mask"].unbind()]
+        most = MOST_LOGITS // self.module.config.vocab_size
+        divided = packs(rows, data["max_token_len_per_gpu"], trained, most)
         outputs = []
         for pack in divided:
             with torch.set_grad_enabled(not forward_only):

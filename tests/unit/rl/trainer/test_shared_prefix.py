@@ -122,15 +122,18 @@ def distinct(rows: Rows) -> int:
     return len({tuple(row[: end + 1]) for row in rows for end in range(len(row))})
 
 
-@given(seed=st.integers(0), limit=st.integers(1, 300))
-def test_packs_hold_as_many_distinct_tokens_as_they_may(seed: int, limit: int) -> None:
+@given(seed=st.integers(0), limit=st.integers(1, 300), most=st.integers(1, 60))
+def test_packs_hold_as_many_tokens_as_they_may(seed: int, limit: int, most: int) -> None:
     rows = rows_of(seed)
-    found = packs(rows, limit)
+    trained = [len(row) // 3 for row in rows]
+    found = packs(rows, limit, trained, most)
+
+    def fits(pack: list[int]) -> bool:
+        return distinct([rows[row] for row in pack]) <= limit and sum(trained[row] for row in pack) <= most
+
     assert sorted(row for pack in found for row in pack) == list(range(len(rows)))
-    sizes = [distinct([rows[row] for row in pack]) for pack in found]
-    assert all(size <= limit or len(pack) == 1 for size, pack in zip(sizes, found, strict=True))
-    for pack, after in pairwise(found):
-        assert distinct([rows[row] for row in [*pack, after[0]]]) > limit
+    assert all(fits(pack) or len(pack) == 1 for pack in found)
+    assert not any(fits([*pack, after[0]]) for pack, after in pairwise(found))
 
 
 @pytest.mark.parametrize(("layers", "window", "name", "backend", "shared"), table(__file__, "shares.txt"))
