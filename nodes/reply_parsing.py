@@ -148,6 +148,7 @@ class _JsonNames(ast.NodeTransformer):
         return ast.Constant(self.constants[node.id]) if node.id in self.constants else node
 
 
+@lru_cache(maxsize=256)
 def _key(label: str) -> str:
     return re.sub(_SEPARATORS, "", label.strip().lower())
 
@@ -240,7 +241,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
             pass
         start = text.find("{", start + 1)
     start, end = text.find("{"), text.rfind("}") + 1
-    if (value := _python_dict(text[start:end] if start >= 0 else "")) is not None:
+    if start >= 0 and (value := _python_dict(text[start:end])) is not None:
         yield start, end, value
 
 

@@ -189,7 +189,7 @@ def _struck(found: str, match: re.Match[str]) -> str:
 
 
 def _known() -> frozenset[str]:
-    values = (value.strip() for name, value in os.environ.items() if _is_telling(name))
+    values = (os.environ.get(name, "").strip() for name in os.environ if _is_telling(name))
     return frozenset(_remembered.union(value for value in values if len(value) >= _SHORTEST_SECRET))
 
 
