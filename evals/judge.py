@@ -107,7 +107,7 @@ class Judge:
         if not answer.strip():
             return Decision.INCORRECT
         asked = {"question": question, "gold answer": gold, "answer": ending(answer, LONGEST)}
-        return Decision(await self._ask(PROMPT, asked, "verdict", set(Decision), Decision.UNDECIDED))
+        return Decision(await self._ask(PROMPT, asked, "verdict", set(Decision)) or Decision.UNDECIDED)
 
     async def choose(self, question: str, options: Mapping[str, str], answer: str) -> str:
         """Return the letter of the option that `answer` chooses, NO_CHOICE, or "" if the judge's reply is unreadable.
@@ -118,19 +118,18 @@ class Judge:
             return NO_CHOICE
         asked = {"question": question, "options": dict(options), "answer": ending(answer, LONGEST)}
         letters = {letter.casefold(): letter for letter in options}
-        choice = await self._ask(CHOICE_PROMPT, asked, "choice", {*letters, NO_CHOICE}, "")
+        choice = await self._ask(CHOICE_PROMPT, asked, "choice", {*letters, NO_CHOICE})
         return letters.get(choice, choice)
 
-    async def _ask(self, prompt: str, asked: Mapping[str, object], label: str, words: set[str], other: str) -> str:
-        """Return the model's verdict under `label`, one of `words`; `other` if it is none of them."""
+    async def _ask(self, prompt: str, asked: Mapping[str, object], label: str, words: set[str]) -> str:
+        """Return the model's verdict under `label`, one of `words`; "" if it is none of them."""
         content = json.dumps(asked, ensure_ascii=False)
         parts = [name_of(self.model), str(DETERMINISTIC), prompt_hash(prompt), content]
         key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
         async with self._asking.setdefault(key, asyncio.Lock()):
             if key not in self._replies:
                 async with self._calls:
-                    word, probability = await self._answer(prompt, content, label, words)
-                self._replies[key] = word or other
+                    self._replies[key], probability = await self._answer(prompt, content, label, words)
                 if self._cache:
                     append(self._cache, _Kept(key=key, reply=self._replies[key], probability=probability))
         return self._replies[key]
@@ -145,10 +144,10 @@ class Judge:
             return found.choice if found.choice in words else "", found.probabilities.get(found.choice)
         model = await aload_model(self.model, DETERMINISTIC)
         reply = await complete(model, [SystemMessage(prompt), HumanMessage(content)])
-        return read_reply(reply, label, words, ""), None
+        return read_reply(reply, label, words), None
 
 
-def read_reply(reply: str, label: str, words: set[str], other: str) -> str:
-    """Return the one of `words`, which are lower case, that a judge's reply has under `label`; `other` if none."""
+def read_reply(reply: str, label: str, words: set[str]) -> str:
+    """Return the one of `words`, which are lower case, that a judge's reply has under `label`; "" if none."""
     word = bare(read_labels(reply, LABELS).get(label, "")).casefold()
-    return word if word in words else other
+    return word if word in words else ""

@@ -61,9 +61,8 @@ def _is_model(model: object) -> object:
 
 def is_decision_model(model: object) -> bool:
     """Return whether `model` is one of LangChain's decision models, which answer with probabilities and no text."""
-    if (decisions := sys.modules.get("langchain_core.decisions.base")) is None:  # there since langchain-core 1.8
-        return False
-    return isinstance(model, decisions.BaseDecisionModel)
+    decisions = sys.modules.get("langchain_core.decisions.base")  # there since langchain-core 1.8
+    return decisions is not None and isinstance(model, decisions.BaseDecisionModel)
 
 
 def name_of(model: "Model") -> str:

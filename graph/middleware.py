@@ -15,7 +15,7 @@ from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
 from agentflow.graph.agent import in_background, with_models
-from agentflow.graph.context import Context, Model, is_decision_model
+from agentflow.graph.context import Context, Model
 from agentflow.graph.conversation import quiet
 from agentflow.graph.models.loading import ask
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
@@ -106,8 +106,7 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
         fitting = before[-self.context.max_turns :]  # of which each has its share of the memory's tokens
         told = [verifier.describe_turn(turn.turn, turn.plan, turn.action, call=True) for turn in fitting]
         said = "\n\n".join([f"Question: {question}", *told, f"Answer: {answer.action.result.output}"])
-        decides = is_decision_model(self.context.model_of("verifier"))
-        prompt = self.context.prompts.get("verifier", verifier.ANSWERED if decides else ANSWER)
+        prompt = self.context.prompts.get("verifier", ANSWER)
         return await verifier.verdict_on([SystemMessage(prompt), HumanMessage(said)], self.context)
 
 

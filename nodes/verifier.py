@@ -186,8 +186,7 @@ def conversation_of(state: State, context: Context, plan: Plan, action: Action) 
     turns = [*((turn.plan, turn.action) for turn in state.memory), (plan, action)]
     profile = context.profile_of("verifier")
     verdicts = [reply_text(turn.verdict, profile) for turn in state.memory]
-    decides = is_decision_model(context.model_of("verifier"))
-    prompt = context.prompts.get("verifier", ANSWERED if decides else PROMPTS[profile])
+    prompt = context.prompts.get("verifier", PROMPTS[profile])
     conversation = messages(state.question, state.analysis, turns, verdicts, prompt, profile)
     return with_attachments(conversation, state.messages, after=1 + len(demonstrations(prompt)))
 
@@ -212,12 +211,13 @@ class Verifier:
 
 
 async def verdict_on(conversation: list[BaseMessage], context: Context) -> Verdict:
-    """Return the verdict of the run's verifier; a decision model answers the first message, on the others."""
+    """Return the verdict of the run's verifier on a conversation that begins with its prompt."""
     if is_decision_model(model := context.model_of("verifier")):
         from langchain_core.decisions import Noul  # late: only a version that has decision models has it
 
-        question, *run = conversation
-        probability = (await decide(model, run, Noul(instructions=question.text))).noul
+        question = context.prompts.get("verifier", ANSWERED)
+        run = conversation[1 + len(demonstrations(conversation[0].text)) :]
+        probability = (await decide(model, run, Noul(instructions=question))).noul
         return Verdict(analysis="", signal="stop" if probability >= 0.5 else "continue", probability=probability)
     return parse(without_loop(await ask(context, "verifier", conversation, FORM)))
 

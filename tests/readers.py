@@ -49,7 +49,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "the answer as a chat shows it": answer_text.shown,
     "react's answer": read_answer,
     "react's call": lambda text: read_call(text, CARDS),
-    "judge": lambda text: read_reply(text, "verdict", {"correct", "incorrect"}, ""),
+    "judge": lambda text: read_reply(text, "verdict", {"correct", "incorrect"}),
     "passages": split,
     "audit, query": lambda text: _ASKED.is_query(text),
     "audit, copy": lambda text: _ASKED.is_copied(text, [text[:1000]]),

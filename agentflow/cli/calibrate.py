@@ -17,9 +17,6 @@ app = typer.Typer()
 @app.command(epilog="Example: agentflow calibrate runs/mine")
 def calibrate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that --out of agentflow eval made.")],
-    out: Annotated[
-        Path | None, typer.Option(help="The file; by default calibration.json in the folder of the run.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn from scored answers how sure an answer is."""
@@ -27,12 +24,12 @@ def calibrate(
     from agentflow.graph.confidence import FILE
 
     [found] = read_folders([run])
-    path = out or run / FILE
+    path = run / FILE
     calibration = fit(found.records, found.settings)
     try:
         path.write_text(calibration.model_dump_json() + "\n", encoding="utf-8")
     except OSError as error:
-        fail(f"{path} could not be written ({error.strerror}); choose another --out", FAILED)
+        fail(f"{path} could not be written ({error.strerror}); copy the folder to where you may write", FAILED)
     measured = reliability(calibration.held_out)
     if as_json:
         print_json({"calibration": str(path), "held_out": measured})

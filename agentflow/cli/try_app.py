@@ -67,9 +67,8 @@ def try_app(
 
             def show(found: Rollout) -> None:
                 decode = policy.format.tokenizer.decode
-                print_rollout(
-                    out, found, [decode(call.response_ids, skip_special_tokens=False) for call in found.calls]
-                )
+                texts = [decode(call.response_ids, skip_special_tokens=False) for call in found.calls]
+                print_rollout(out, found, texts)
                 progress.add()
 
             how: Any = {"rollouts": rollouts, "at_once": is_served(model), "on_rollout": show}

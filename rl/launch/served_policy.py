@@ -98,14 +98,14 @@ def trial_policy(spec: str, settings: TrainingSettings) -> tuple[LocalPolicy | S
         return LocalPolicy(spec or "embedded", settings), ""
     folder = start_folder(settings.start)
     tokenizer: Any = tokenizer_of(folder if folder.is_dir() else SEED)
-    remarks = []
-    if spec == SCRIPTED:
-        remarks.append("a script plays: it calls each tool once, with made-up arguments, and answers with the result")
+    remark = ""
     if not folder.is_dir() or "tools" not in str(tokenizer.chat_template):
         tokenizer = tokenizer_of(SEED)
         tokenizer.chat_template = TOOL_TEMPLATE
-        remarks.append("tokens are counted as those of a small model with tools; start=FOLDER names another tokenizer")
-    return ServedPolicy(spec, settings, tokenizer), "; ".join(remarks)
+        remark = "tokens are counted as those of a small model with tools; start=FOLDER names another tokenizer"
+    if spec == SCRIPTED:
+        remark = "a script plays: it calls each tool once, with made-up arguments, and answers with the result"
+    return ServedPolicy(spec, settings, tokenizer), remark
 
 
 def is_served(spec: str) -> bool:

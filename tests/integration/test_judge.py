@@ -108,7 +108,7 @@ async def test_calls_at_a_time_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(("reply", "decision"), table(__file__, "verdicts.txt"))
 def test_replies(reply: str, decision: str) -> None:
-    assert read_reply(reply, "verdict", set(Decision), Decision.UNDECIDED) == decision
+    assert (read_reply(reply, "verdict", set(Decision)) or Decision.UNDECIDED) == decision
 
 
 class Sure(BaseDecisionModel):
