@@ -61,8 +61,9 @@ PROVIDERS = {
     "openai-compatible": Provider(None, "OPENAI_COMPATIBLE_API_KEY"),
 }
 
-SILENCE, SECONDS = "AGENTFLOW_MODEL_SECONDS", "180"
-"""Variable of a server's longest silence, and its default: two cores read a prompt of 4,000 tokens in half the time."""
+SILENCE, SECONDS = "AGENTFLOW_MODEL_SECONDS", "600"
+"""Variable of a server's longest silence, and its default. Two cores read a prompt of 4,000 tokens in 90 seconds, and
+requests that wait for a slot hear nothing for longer."""
 
 NO_KEY = "EMPTY"
 """The key sent to a server that needs none."""

@@ -26,8 +26,7 @@ def completion(body: bytes) -> Any:
     if "finish_reason" not in choice and not body.rstrip().endswith(b"[DONE]"):
         raise StreamCutError("the stream ended before the reply did")
     deltas = (choice.get("delta") or choice.get("message") or {} for choice in choices)
-    # Some servers repeat the role in each part, and would be its author as often.
-    message = {**merge_dicts({}, *({**delta, "role": None} for delta in deltas)), "role": "assistant"}
+    message = {**merge_dicts({}, *deltas), "role": "assistant"}  # some servers repeat the role in each part
     return {**_last(parts), "object": "chat.completion", "choices": [{**choice, "message": message}] if choices else []}
 
 
