@@ -46,7 +46,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
     try:
         found = named_object(full_name(name))
     except NamedObjectError as error:
-        hint = "; training does not use the key, so that any value will do" if "API_KEY" in str(error) else ""
+        hint = "; training does not use the key, so any value will do" if "API_KEY" in str(error) else ""
         raise AppError(f"the app cannot be loaded: {error}{hint}", code="not_loaded") from error
     of_run: dict[str, Any] = {}
     if callable(found) and not isinstance(found, Runnable):
