@@ -13,6 +13,7 @@ from typing import Any
 
 import ray
 import torch
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
@@ -78,10 +79,16 @@ class MicroReplica(RolloutReplica):  # type: ignore[misc]
     """Replica that starts the server."""
 
     async def launch_servers(self) -> None:
-        """Start the server; called once by verl."""
+        """Start the server on its first worker's machine; called once by verl."""
+        machine = await self.workers[0].__ray_call__.remote(lambda worker: ray.get_runtime_context().get_node_id())
         server = (
             ray.remote(MicroServer)
-            .options(name=_server_name(self.replica_rank), num_cpus=0, max_concurrency=self.max_concurrency)
+            .options(
+                name=_server_name(self.replica_rank),
+                num_cpus=0,
+                max_concurrency=self.max_concurrency,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(machine, soft=False),
+            )
             .remote(self.model_config.path, self.config.max_num_seqs)
         )
         await server.ready.remote()
