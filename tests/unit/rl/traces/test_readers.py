@@ -238,7 +238,11 @@ def test_every_bad_line_is_counted_with_its_number(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b'{"messages": []}\n' * 1000)[:-20], b"\x1f\x8b" + bytes(40)])
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(b'{"messages": []}\n' * 1000)[:-20], b"\x1f\x8b" + bytes(40)],
+    ids=["cut", "broken"],  # the header of an archive has the time
+)
 def test_an_archive_that_is_cut_or_broken_is_no_source(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "chat.gz").write_bytes(content)
     with fails(TracesError, "unreadable", tmp_path / "chat.gz"):
