@@ -83,7 +83,7 @@ class _Kept(BaseModel):
     key: str
     reply: str
     probability: float | None = Field(default=None, exclude_if=lambda probability: probability is None)
-    """Of the reply, as a decision model gives it."""
+    """Probability that a decision model gave the verdict; a chat model gives none."""
 
 
 class Judge:

@@ -187,7 +187,7 @@ class EndpointModel(ChatOpenAI):
 
 def _refuses_streams(response: Any) -> bool:
     """Return whether a server does not stream, as OpenAI for some organizations, or not with `stream_options`."""
-    return response.status_code in (400, 422) and "stream" in response.text
+    return response.status_code in (400, 422) and bool(re.search(r"\bstream", response.text))
 
 
 def _mend(message: BaseMessage, sent: Mapping[str, Any]) -> None:

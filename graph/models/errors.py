@@ -12,7 +12,7 @@ from langchain_core.exceptions import ContextOverflowError
 
 from agentflow.graph.models.context_length import fitting, is_overflow, stated
 from agentflow.graph.models.listing import context_lengths, listed
-from agentflow.graph.models.spec import SILENCE, Endpoint, ModelError
+from agentflow.graph.models.spec import SILENCE_VARIABLE, Endpoint, ModelError
 from agentflow.tools.untrusted_text import one_line
 
 _SETTINGS = frozenset({"model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"})
@@ -44,8 +44,11 @@ def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, str]:
         ):
             return "unreachable", f"cannot connect ({_reason(error)}); is the server running, and is the URL right?"
         case openai.APITimeoutError():
-            remedy = f"does it hang, or is it overloaded? A slow one may need {SILENCE} above {endpoint.silence:g}"
-            return "timeout", f"the server has sent nothing for too long; {remedy}"
+            slow = f"a slow one may need {SILENCE_VARIABLE} above {endpoint.silence:g}"
+            return (
+                "timeout",
+                f"the server has sent nothing for too long; does it hang, or is it overloaded? If not, {slow}",
+            )
         case openai.APIConnectionError() | StreamCutError():
             return "cut", f"the connection broke off ({_reason(error)}); try again, or look at the server's log"
         case openai.APIError():

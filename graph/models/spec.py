@@ -61,7 +61,7 @@ PROVIDERS = {
     "openai-compatible": Provider(None, "OPENAI_COMPATIBLE_API_KEY"),
 }
 
-SILENCE, SECONDS = "AGENTFLOW_MODEL_SECONDS", "600"
+SILENCE_VARIABLE, DEFAULT_SILENCE = "AGENTFLOW_MODEL_SECONDS", "600"
 """Variable of a server's longest silence, and its default. Two cores read a prompt of 4,000 tokens in 90 seconds, and
 requests that wait for a slot hear nothing for longer."""
 
@@ -154,9 +154,10 @@ def endpoint_of(spec: ModelSpec) -> Endpoint:
             f"{provider.key_variable} is not an API key; copy the key again", configuration=True, code="bad_key"
         )
     remember(key)
-    seconds = os.environ.get(SILENCE, "").strip() or SECONDS
+    seconds = os.environ.get(SILENCE_VARIABLE, "").strip() or DEFAULT_SILENCE
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", seconds):
-        raise ModelError(f"{SILENCE} is no time in seconds; unset it", configuration=True, code="bad_seconds")
+        remedy = f"set it to a number of seconds, such as {DEFAULT_SILENCE}, or unset it"
+        raise ModelError(f"{SILENCE_VARIABLE} is not a time: {remedy}", configuration=True, code="bad_seconds")
     return Endpoint(spec.provider, spec.model, base_url, key or NO_KEY, float(seconds))
 
 

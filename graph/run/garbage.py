@@ -20,7 +20,7 @@ def collect_rarely() -> None:
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Do so inside the block."""
+    """Search for garbage rarely until the end of the block."""
     before = gc.get_threshold()
     collect_rarely()
     try:

@@ -1,4 +1,4 @@
-"""What `agentflow try` shows of a few rollouts, and the rehearsal of a training.
+"""Sample rollouts, which `agentflow try` prints, and the rehearsal of a training.
 
 The rehearsal is one rollout without workers, which finds faults of the app within seconds. The engine is not running
 yet, so the policy returns a fixed reply. An app may fail on that reply without being faulty, which is reported as a

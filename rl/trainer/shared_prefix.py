@@ -155,14 +155,14 @@ def _of_branches(
     return torch.cat(found, 1).transpose(0, 1)[None]
 
 
-def packs(rows: Sequence[list[int]], limit: int, trained: Sequence[int], most: int) -> list[list[int]]:
+def packs(rows: Sequence[list[int]], limit: int, trained: Sequence[int], most_trained: int) -> list[list[int]]:
     """Divide rows, by number, into packs; similar rows stay together.
 
     Args:
         rows: Tokens of each row.
         limit: Most distinct tokens of a pack of several rows.
         trained: Tokens of each row that the loss reads.
-        most: Most tokens of a pack of several rows that the loss reads.
+        most_trained: Most tokens of a pack of several rows that the loss reads.
     """
     found: list[list[int]] = []
     last: list[int] = []
@@ -170,7 +170,7 @@ def packs(rows: Sequence[list[int]], limit: int, trained: Sequence[int], most: i
     for row in sorted(range(len(rows)), key=lambda row: rows[row]):
         tokens += len(rows[row]) - _common(last, rows[row])
         read += trained[row]
-        if not found or tokens > limit or read > most:
+        if not found or tokens > limit or read > most_trained:
             found.append([])
             tokens, read = len(rows[row]), trained[row]
         found[-1].append(row)
@@ -205,8 +205,8 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
         tu.assign_non_tensor(data, sp_size=1, dp_size=1, batch_num_tokens=int(data["loss_mask"].sum()))
         rows = [row.tolist() for row in data["input_ids"].unbind()]
         trained = [int(row.sum()) for row in data["loss_mask"].unbind()]
-        most = MOST_LOGITS // self.module.config.vocab_size
-        divided = packs(rows, data["max_token_len_per_gpu"], trained, most)
+        most_trained = MOST_LOGITS // self.module.config.vocab_size
+        divided = packs(rows, data["max_token_len_per_gpu"], trained, most_trained)
         outputs = []
         for pack in divided:
             with torch.set_grad_enabled(not forward_only):

@@ -22,7 +22,7 @@ from agentflow.graph.models import pace
 from agentflow.graph.models.connections import ROLLOUT_ADDRESS
 from agentflow.graph.models.loading import aload_model, complete, load_model, reply_of
 from agentflow.graph.models.pace import TRIES
-from agentflow.graph.models.spec import PROVIDERS, SECONDS, SILENCE, ModelError
+from agentflow.graph.models.spec import DEFAULT_SILENCE, PROVIDERS, SILENCE_VARIABLE, ModelError
 from tests.cases import table
 from tests.clock import Clock
 from tests.failing import fails
@@ -226,9 +226,9 @@ async def test_a_server_that_hangs_is_given_up_once(begun: bool, stream: bool, m
         yield "It is"
         server.closing.wait(LAST_RESORT)
 
-    monkeypatch.setenv(SILENCE, "0.2")
+    monkeypatch.setenv(SILENCE_VARIABLE, "0.2")
     with FakeOpenAI(lambda _: half() if begun else Fault.HANG) as server:
-        await fails_with(server, "timeout", SILENCE, "0.2", stream=stream)
+        await fails_with(server, "timeout", SILENCE_VARIABLE, "0.2", stream=stream)
         await until_async(lambda: server.requests)  # it may read the request after nobody waits for a reply
     assert len(server.requests) == 1
 
@@ -240,7 +240,7 @@ async def test_a_server_that_writes_is_never_cut_off(monkeypatch: pytest.MonkeyP
     def receive(connection: ResponseHandler, data: bytes) -> None:
         received(connection, data)
         if data:  # aiohttp calls itself without any
-            clock.advance(asyncio.get_running_loop(), 0.8 * float(SECONDS))
+            clock.advance(asyncio.get_running_loop(), 0.8 * float(DEFAULT_SILENCE))
             arrived.set()
 
     def slowly() -> Iterator[str]:
@@ -264,6 +264,12 @@ async def test_a_server_that_refuses_to_stream_is_asked_for_the_whole_and_rememb
     assert [body["stream"] for body in server.bodies] == [True, False, False]
 
 
+async def test_another_refusal_is_not_one_to_stream() -> None:
+    with FakeOpenAI(lambda _: error(400, "upstream refused the prompt")) as server:
+        await fails_with(server, "bad_request")
+    assert [body["stream"] for body in server.bodies] == [True]
+
+
 @pytest.mark.parametrize("fields", [{"tools": [{"type": "function", "function": {"name": "f"}}]}, {"logprobs": True}])
 async def test_calls_and_log_probabilities_are_asked_for_as_a_whole(fields: dict[str, Any]) -> None:
     with FakeOpenAI(lambda _: "4") as server:
@@ -273,8 +279,8 @@ async def test_calls_and_log_probabilities_are_asked_for_as_a_whole(fields: dict
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "3 minutes"])
 def test_a_limit_that_is_no_number_of_seconds_is_said(seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SILENCE, seconds)
-    with fails(ModelError, "bad_seconds", SILENCE, configuration=True):
+    monkeypatch.setenv(SILENCE_VARIABLE, seconds)
+    with fails(ModelError, "bad_seconds", SILENCE_VARIABLE, configuration=True):
         load_model("vllm:m")
 
 
