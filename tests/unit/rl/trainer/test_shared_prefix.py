@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from transformers import Qwen2ForCausalLM
+from verl.utils import tensordict_utils as tu
 
+from agentflow.rl.trainer import shared_prefix
 from agentflow.rl.trainer.shared_prefix import (
     SharedPrefixEngine,
     forward,
@@ -151,3 +153,23 @@ def test_prefixes_are_shared_by_a_model_whose_attention_can(
     engine.module = SimpleNamespace(forward=own, config=config, _supports_attention_backend=backend)
     engine.initialize()
     assert (engine.shared, engine.module.forward is not own) == (shared, shared)
+
+
+def test_a_vocabulary_limits_the_trained_tokens_of_a_pack(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, sizes = SharedPrefixEngine.__new__(SharedPrefixEngine), []
+    engine.shared = True
+    engine.module = SimpleNamespace(config=SimpleNamespace(vocab_size=shared_prefix.MOST_LOGITS // 5))
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 1)
+    monkeypatch.setattr(shared_prefix, "postprocess_batch_func", lambda **_: None)
+
+    def step(part: Any, **_: Any) -> tuple[None, dict[str, Any]]:
+        sizes.append(len(part))
+        return None, {}
+
+    engine.forward_step = step
+    rows = nested([[row, 1, 2, 3] for row in range(5)])
+    data = tu.get_tensordict(
+        {"input_ids": rows, "loss_mask": nested([[0, 0, 1, 1]] * 5)}, {"max_token_len_per_gpu": 99}
+    )
+    engine.forward_backward_batch(data, lambda: None, forward_only=True)
+    assert sizes == [2, 2, 1]
