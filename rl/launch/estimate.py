@@ -1,8 +1,8 @@
 """Memory, tokens, disk and model calls of a training, counted from its configuration and held beside this machine.
 
 `agentflow train --preset NAME --estimate` counts the least memory of its GPUs: weights, gradients and Adam's moments of
-FSDP in single precision, and vLLM's share. Activations are not part of it, and no time is: no GPU was measured. On a
-CPU, it counts the memory of both together, since vLLM does not sleep there.
+FSDP in single precision, a frozen base as `lora_precision` keeps it, and vLLM's share. Activations are not part of it,
+and no time is: no GPU was measured. On a CPU, it counts the memory of both together, since vLLM does not sleep there.
 """
 
 import json
@@ -12,7 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from agentflow.graph.models.connections import ROLLOUT_HOST
 from agentflow.rl.launch.engine_config import concurrency, environment
@@ -129,12 +129,15 @@ def estimate(config: DictConfig) -> Estimate:
     gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
     size, rank = shape.parameters, verl.model.lora_rank
     trained = shape.adapter(rank) if rank else size
-    weights, moments = 4 * (size + (trained if rank else 0)) / gpus, 8 * trained / gpus
+    precision = OmegaConf.select(verl, "actor.fsdp_config.mixed_precision.param_dtype")
+    frozen = size * (4.0 if precision == "fp32" else 2.0) if rank else 0.0
+    best = frozen + 4.0 * trained
+    weights, moments = best / gpus, 8 * trained / gpus
     cpu, width = config.trainer.device == "cpu", 4 if verl.rollout.dtype == "float32" else 2
     room = float(environment(config).get("VLLM_CPU_KVCACHE_SPACE", 0)) * 2**30
     engine = width * size + room if cpu else verl.rollout.gpu_memory_utilization * GPU_MEMORY
     memory = {
-        "weights, single precision": weights,
+        "weights": weights,
         "Adam's moments": moments,
         "gradients": 4 * trained / gpus,
         UPDATING: weights + moments + 4 * trained / gpus + (engine if cpu else 0),
@@ -142,7 +145,6 @@ def estimate(config: DictConfig) -> Estimate:
         ROLLING: weights + moments + engine,
     }
     kv_tokens = int(room / (shape.cache * width / 2) if cpu else gpus * (engine - 2 * size - RESERVE) / shape.cache)
-    best = 4.0 * (size + trained if rank else size)
     number = config.questions * config.rollouts
     prompts = config.questions if cpu else number
     packed = prompts * PROMPT + number * (TURNS * REPLY + (TURNS - 1) * ADDED)
@@ -163,14 +165,11 @@ def estimate(config: DictConfig) -> Estimate:
         f"a checkpoint {(best + 8 * trained) / GB:.0f} GB, every {config.save_every} steps, {config.keep} kept; "
         f"the weights of the best step {best / GB:.0f} GB",
     ]
-    if rank and not cpu:
-        base = 4 * size / gpus / GB
-        lines.insert(3, f"    of them the frozen base       {base:6.1f} GB, which bfloat16 would halve")
     longest, workers = config.prompt_tokens + config.response_tokens, verl.rollout.agent.num_workers
     fits = f"the KV cache has room for {kv_tokens // longest:,} of {longest:,} tokens"
     lines.append(f"rollouts at once: {min(number, concurrency(config) * workers):,}; {fits}")
-    if frozen := config.options.get("frozen"):
-        asked, own = number * FROZEN_CALLS, f"@http://{ROLLOUT_HOST}/" in frozen
+    if others := config.options.get("frozen"):
+        asked, own = number * FROZEN_CALLS, f"@http://{ROLLOUT_HOST}/" in others
         pace = f"which at {RATE} a minute take {asked / RATE:.1f} minutes a step"
         pace = f"on the same engine as {number * TURNS:,} of the policy" if own else pace
         total = f"{asked:,} a step, about {asked * config.steps:,} in {config.steps:,} steps"

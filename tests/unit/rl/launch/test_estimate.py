@@ -103,5 +103,5 @@ def test_what_it_takes_stands_beside_this_machine(
     monkeypatch.setattr(launch.subprocess, "run", lambda command, **options: SimpleNamespace(stdout=listed))
     config = compose_settings("qwen2.5-7b-lora", [f"out={tmp_path}/not/yet/there"])
     disk, found = beside_machine(config, estimate(config))
-    assert disk.startswith("disk: 128 GB")
-    assert found == f"GPUs: 1 with at least 68 GB; {last}"
+    assert disk.startswith("disk: 67 GB")
+    assert found == f"GPUs: 1 with at least 53 GB; {last}"
