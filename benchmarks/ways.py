@@ -27,7 +27,6 @@ from agentflow.rl.run.training_log import TrainingLog
 
 WAYS = {
     "flow-grpo": (),
-    "rloo": ("algorithm=rloo", "flow.algorithm.penalty=0.1"),
     "ppo-4": ("flow.updates=4",),
     "sft": ("algorithm=sft",),
     "stale": ("max_staleness=1",),

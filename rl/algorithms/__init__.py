@@ -7,10 +7,9 @@ from pydantic import Field, TypeAdapter
 
 from agentflow.rl.algorithms.flow_grpo import FlowGRPO
 from agentflow.rl.algorithms.grpo import GRPO
-from agentflow.rl.algorithms.rloo import RLOO
 from agentflow.rl.algorithms.sft import SFT
 
-AnyAlgorithm = Annotated[FlowGRPO | GRPO | RLOO | SFT, Field(discriminator="name")]
+AnyAlgorithm = Annotated[FlowGRPO | GRPO | SFT, Field(discriminator="name")]
 """Type of the setting `flow.algorithm`: an algorithm's name with its settings."""
 
 FORMULAS: dict[str, str] = {

@@ -14,19 +14,12 @@ EPSILON = 1e-6
 """Added to a standard deviation, as in verl."""
 
 
-def centred(rewards: Floats) -> Floats:
-    """Return rewards minus their mean [n]; zeros if all are equal."""
-    return rewards - rewards.mean() if np.ptp(rewards) else np.zeros(len(rewards))
-
-
 def standardised(rewards: Floats) -> Floats:
     """Return rewards minus their mean, divided by the standard deviation (n - 1) [n]; zeros if all are equal."""
-    return centred(rewards) / (rewards.std(ddof=1) + EPSILON) if np.ptp(rewards) else np.zeros(len(rewards))
-
-
-def leave_one_out(rewards: Floats) -> Floats:
-    """Return each reward minus the mean of the others [n]; zero for a single reward."""
-    return centred(rewards) * len(rewards) / max(1, len(rewards) - 1)
+    if not np.ptp(rewards):
+        return np.zeros(len(rewards))
+    found: Floats = (rewards - rewards.mean()) / (rewards.std(ddof=1) + EPSILON)
+    return found
 
 
 def split_by_question(rollouts: Sequence[RolloutFacts]) -> list[list[int]]:

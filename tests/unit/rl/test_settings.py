@@ -28,7 +28,7 @@ def test_every_preset_is_complete_and_says_how_to_start_it(preset: str) -> None:
 
 
 def test_settings_reach_verl_the_app_and_the_algorithm() -> None:
-    ours = ["lr=0.5", "rollouts=3", "kl=0.25", "clip_high=0.4", "seed=7", "out=here", "algorithm=rloo"]
+    ours = ["lr=0.5", "rollouts=3", "kl=0.25", "clip_high=0.4", "seed=7", "out=here", "algorithm=grpo"]
     theirs = ["actor_rollout_ref.actor.entropy_coeff=0.01", "options.max_turns=3", "options.nodes=[planner,verifier]"]
     config = compose_settings("atlas-cpu", [*ours, *theirs])
     actor = config.actor_rollout_ref.actor
@@ -36,7 +36,7 @@ def test_settings_reach_verl_the_app_and_the_algorithm() -> None:
     assert (config.actor_rollout_ref.rollout.n, config.data.seed) == (3, 7)
     assert config.trainer.default_local_dir == "here/checkpoints"
     assert config.options == {"max_turns": 3, "nodes": ["planner", "verifier"]}
-    assert TrainingSettings.of(config).flow.algorithm.name == "rloo"
+    assert TrainingSettings.of(config).flow.algorithm.name == "grpo"
     assert compose_settings("qwen2.5-7b", ["options.test=held_out.jsonl"]).options.test == "held_out.jsonl"
 
 

@@ -177,7 +177,7 @@ def test_advantages_are_those_that_were_trained_with(tmp_path: Path) -> None:
         rollout(1, "train", "b", 1.0).credited([0.0]),
         rollout(1, "train", "b", 1.0).credited([0.0]),
     ]
-    write_step(begin(tmp_path / "t", 1, algorithm={"name": "rloo", "penalty": 0.3}), 1, rollouts)
+    write_step(begin(tmp_path / "t", 1, algorithm={"name": "grpo", "penalty": 0.3}), 1, rollouts)
     training = training_of(index(tmp_path))
     step = groups(training.of_step(1, "train"), training.settings)
     a, b = step["groups"]
@@ -190,7 +190,7 @@ def test_advantages_are_those_that_were_trained_with(tmp_path: Path) -> None:
 
 def test_a_step_that_is_credited_while_it_is_watched_is_read_again(tmp_path: Path) -> None:
     """The trainer rewrites the file of the step's rollouts."""
-    out = begin(tmp_path / "t", 1, algorithm={"name": "rloo", "penalty": 0.3})
+    out = begin(tmp_path / "t", 1, algorithm={"name": "grpo", "penalty": 0.3})
     write_step(out, 1, [rollout(1, "train", "a", reward, id=f"a/{reward:.0f}") for reward in (1.0, 0.0)])
     training = training_of(index(tmp_path))
     TrainingLog(out).credit(1, {"a/1": [1.0], "a/0": [-1.0]})

@@ -29,7 +29,7 @@ def advantages(name: str, rollouts: Sequence[RolloutFacts]) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{}, {"name": "ppo"}, {"name": "rloo", "penalty": -1}, {"name": "rloo", "clip": 1}, {"name": ["rloo"]}]
+    "wrong", [{}, {"name": "ppo"}, {"name": "grpo", "penalty": -1}, {"name": "grpo", "clip": 1}, {"name": ["grpo"]}]
 )
 def test_other_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -62,7 +62,6 @@ def test_nothing_has_no_credit(name: str) -> None:
     [
         ("flow-grpo", [0.866, -0.866, 0.866, -0.866]),  # half over the standard deviation 0.57735
         ("grpo", [0.725, -1.208, 0.725, -1.208]),  # of 1 1, 0, 1 1 1, 0 0: mean 5/8, deviation 0.5175
-        ("rloo", [2 / 3, -2 / 3, 2 / 3, -2 / 3]),
     ],
 )
 def test_four_trajectories_of_one_question(name: str, expected: list[float]) -> None:
@@ -73,7 +72,7 @@ def test_four_trajectories_of_one_question(name: str, expected: list[float]) -> 
 def test_weights_by_hand() -> None:
     """Calls of 2 and 3 tokens, and of 4: 1/(2*2*2), 1/(2*2*3) and 1/(2*1*4); or 1/9 for each token."""
     rollouts = [rollout(1.0, lengths=[2, 3]), rollout(0.0, lengths=[4])]
-    flow, token = (algorithm_of({"name": name}).weights(rollouts) for name in ("flow-grpo", "rloo"))
+    flow, token = (algorithm_of({"name": name}).weights(rollouts) for name in ("flow-grpo", "grpo"))
     assert flow == [[1 / 8, 1 / 12], [1 / 8]]
     assert token == [[1 / 9, 1 / 9], [1 / 9]]
 

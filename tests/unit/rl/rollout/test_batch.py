@@ -77,9 +77,9 @@ def test_an_attempt_that_was_given_up_is_a_rollout_of_reward_0() -> None:
         for key, (part, name) in zip(keys, parts, strict=True)
     }
     assert rows["q_0_0"]["nodes"] == ["node"]
-    found = credit(rows, dict(zip(keys, (part.reward for part, _ in parts), strict=True)), "rloo")
-    assert [found[key][0].advantage for key in keys] == [-1.0, 0.5, 0.5]
-    assert advantages_of(rows, found)["q/0"] == [0.5]
+    found = credit(rows, dict(zip(keys, (part.reward for part, _ in parts), strict=True)))
+    assert [found[key][0].advantage for key in keys] == pytest.approx([-1.1547, 0.5774, 0.5774], abs=1e-4)
+    assert advantages_of(rows, found)["q/0"] == pytest.approx([0.5774], abs=1e-4)
 
 
 def test_the_order_in_which_rollouts_ended_changes_no_bit() -> None:

@@ -62,15 +62,12 @@ def advantages(step: list[Trajectory], name: str) -> Advantages:
     found: Advantages = []
     for one in step:
         group = [other for other in step if other.question == one.question]
-        rest = [other for other in group if other is not one]
         own = []
         for call in one.calls:
             if name == "flow-grpo":
                 value = normal(one.reward, [other.reward for other in group])
             elif name == "grpo":
                 value = normal(one.reward, [other.reward for other in group for _ in other.calls])
-            elif name == "rloo":
-                value = one.reward - statistics.fmean([other.reward for other in rest]) if rest else 0.0
             else:  # sft
                 value = float(one.reward >= 1 and not call.fault)
             own.append(value)
