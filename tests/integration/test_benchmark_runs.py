@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from agentflow.cli import app
 from agentflow.evals import judge
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.record import Record
 from agentflow.nodes import generator
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
+from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI, Reply
 
 CASES = ("right", "wrong", "empty", "crashed", "adversarial")
@@ -81,7 +81,7 @@ def evaluated(name: str, tmp_path: Path, corpus: Path, *more: str) -> tuple[Resu
     with FakeOpenAI(reply) as server:
         spec = f"vllm:any@{server.base_url}"
         call = ["eval", name, "--file", str(path), "--model", spec, "--judge", spec, "--corpus", str(corpus)]
-        done = CliRunner().invoke(app, [*call, "--out", str(out), *more])
+        done = succeeds(*call, "--out", out, *more)
     lines = (out / "traces.jsonl").read_text().splitlines()
     return done, [Record.model_validate_json(line) for line in lines], [one.question for one in tasks]
 
@@ -92,7 +92,6 @@ def test_each_kind_of_trace_has_the_right_score(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     done, records, questions = evaluated(name, tmp_path, corpus)
-    assert done.exit_code == 0, done.output
     assert "accuracy          0.200 (95 % interval" in done.stdout
     assert "n = 5)" in done.stdout
     by_case = {CASES[questions.index(record.task.question)]: record for record in records}
@@ -115,10 +114,9 @@ def test_several_benchmarks_go_into_one_folder_and_the_same_call_again_does_noth
     with FakeOpenAI(lambda _: "Answer: 24") as server:
         call = ["eval", "game24", "atlas", "--agent", "direct", "--limit", "4", "--epochs", "2"]
         call += ["--out", str(tmp_path / "out"), "--model", f"vllm:any@{server.base_url}", "--price", "any=1000000/0"]
-        first = CliRunner().invoke(app, call)
-        assert first.exit_code == 0, first.output
+        first = succeeds(*call)
         assert len(server.requests) == 16
-        again = CliRunner().invoke(app, call)
+        again = succeeds(*call)
         assert len(server.requests) == 16
     assert again.stdout == first.stdout
     assert [line.split()[:4] for line in first.stdout.splitlines()[-2:]] == [["game24", *"4x2"], ["atlas", *"4x2"]]

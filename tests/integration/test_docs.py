@@ -24,12 +24,12 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from typer.testing import CliRunner
 
 import agentflow
 from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
 from agentflow.graph.agent import graph
+from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI
 from tests.pages import DOCS, PAGES, ROOT, Block, blocks, commands, name, program, prose, simple_commands
 from tests.waiting import LAST_RESORT
@@ -151,8 +151,7 @@ def _tried() -> list[tuple[Path, str]]:
 def test_commands_run(page: Path, command: str, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _enter(page, tmp_path, endpoint, monkeypatch)
     short = re.sub(r"--limit \d+|(--subset \w+)", r"\1 --limit 3", _with_endpoint(command, endpoint))
-    done = CliRunner().invoke(app, shlex.split(short)[1:])
-    assert done.exit_code == 0, done.output
+    done = succeeds(*shlex.split(short)[1:])
     assert "forty-two" in done.stdout if "--model" in command and " solve " in command else done.stdout.strip()
 
 

@@ -10,9 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
-from agentflow.cli import app
+from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI, Reply
 from tests.waiting import LAST_RESORT, until
 
@@ -33,12 +31,6 @@ def call(rows: Path, server: FakeOpenAI, out: Path) -> list[str]:
     command = ["eval", "bamboogle", "--file", str(rows), "--agent", "direct"]
     command += ["--model", f"vllm:any@{server.base_url}", "--concurrency", str(CONCURRENCY), "--out", str(out)]
     return command
-
-
-def finished(command: list[str]) -> str:
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
@@ -74,7 +66,7 @@ def test_what_was_killed_three_times_ends_as_if_it_had_not_been(tmp_path: Path) 
         return reply(body)
 
     with FakeOpenAI(held) as server:
-        whole = finished(call(rows, server, tmp_path / "whole"))
+        whole = succeeds(*call(rows, server, tmp_path / "whole")).stdout
         for enough in sorted(random.sample(range(10, 100), 3)):
             killed.clear()
             hold_at = enough
@@ -86,9 +78,9 @@ def test_what_was_killed_three_times_ends_as_if_it_had_not_been(tmp_path: Path) 
             hold_at = math.inf
             killed.set()
             assert enough <= ended(out) < ITEMS
-        resumed = finished(call(rows, server, out))
+        resumed = succeeds(*call(rows, server, out)).stdout
         asked = len(server.requests)
-        assert finished(call(rows, server, out)) == resumed
+        assert succeeds(*call(rows, server, out)).stdout == resumed
         assert len(server.requests) == asked, "the same call again asks nothing"
     assert result(out) == result(tmp_path / "whole")
     assert len(result(out)) == ITEMS

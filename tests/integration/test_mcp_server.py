@@ -19,14 +19,13 @@ pytest.importorskip("mcp", reason="the extra mcp is not installed")
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from typer.testing import CliRunner
 
 import agentflow
-from agentflow.cli import app
 from agentflow.tools.external import load
 from agentflow.tools.mcp.session import close_sessions
 from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute
+from tests import command_line
 from tests.fake_openai import FakeOpenAI
 from tests.sandboxes import new_processes
 from tests.scripted import modules
@@ -271,5 +270,5 @@ async def test_a_key_is_asked_for() -> None:
 
 def test_a_port_that_is_taken(url: str) -> None:
     port = url.removesuffix("/mcp").rpartition(":")[2]
-    done = CliRunner().invoke(app, ["mcp", "--http", "--port", port])
+    done = command_line.call("mcp", "--http", "--port", port)
     assert (done.exit_code, "choose another --port" in done.stderr) == (2, True)

@@ -19,15 +19,14 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
-from typer.testing import CliRunner, Result
 
 from agentflow import Context, build_graph, tracing
-from agentflow.cli import app
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.state import InputState
 from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.tools import redaction
+from tests.command_line import call
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI, Reply, completion
 from tests.leaky import PLANTED, VARIABLE, leak
@@ -66,10 +65,6 @@ def reply(body: dict[str, Any]) -> Reply:
         analyst=SAID,
         tools=SAID,
     )(body)
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def without_keys(artefacts: dict[str, str | bytes]) -> None:

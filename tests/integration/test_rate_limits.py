@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.evals.results_store import read
 from agentflow.graph.models import pace
+from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI, Reply
 
 QUESTIONS, ALLOWED, WINDOW = 24, 20, 0.3
@@ -69,8 +68,7 @@ def test_no_question_is_lost_to_a_rate_limit(form: str, tmp_path: Path, monkeypa
     with FakeOpenAI(server_side) as server:
         model = f"openai-compatible:m@{server.base_url}"
         called = ["eval", rows, "--agent", "direct", "--model", model, "--out", tmp_path / "out", "--concurrency", 24]
-        done = CliRunner().invoke(app, [*map(str, called)])
-    assert done.exit_code == 0, done.output
+        done = succeeds(*called)
     records = read(tmp_path / "out")[1]
     assert server_side.refused
     assert [record.error for record in records if record.failed] == []

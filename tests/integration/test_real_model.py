@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.nodes.planner import DESCRIPTIONS, EXAMPLES
 from benchmarks.real import llamacpp
+from tests.command_line import call, succeeds
 
 pytestmark = pytest.mark.slow
 
@@ -43,8 +42,7 @@ def traces(spec: str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str
     out = tmp_path_factory.mktemp("real") / "run"
     command = ["eval", str(QUESTIONS), "--limit", str(ASKED), "--model", spec, "--out", str(out), "--concurrency", "4"]
     settings = ["--tools", "base_generator,python_coder", "--max-turns", "4", "--context", "max_tokens=300"]
-    done = CliRunner().invoke(app, [*command, *settings, "--context", "max_seconds=100000"])
-    assert done.exit_code == 0, done.output
+    succeeds(*command, *settings, "--context", "max_seconds=100000")
     return [json.loads(line) for line in (out / "traces.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
@@ -72,15 +70,13 @@ def test_no_run_stops_on_a_failure(traces: list[dict[str, Any]]) -> None:
 
 def test_it_answers_a_question(spec: str) -> None:
     settings = ["--tools", "python_coder", "--context", "max_tokens=300", "--context", "max_seconds=100000", "--json"]
-    done = CliRunner().invoke(app, ["solve", "What is 47 times 86?", "--model", spec, *settings])
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
+    found = json.loads(succeeds("solve", "What is 47 times 86?", "--model", spec, *settings).stdout)
     assert "4042" in found["answer"].replace(",", "")
     assert found["turns"][-1]["result"]["output"] == "4042"
 
 
 def test_doctor_tells_what_the_server_can(spec: str) -> None:
-    done = CliRunner().invoke(app, ["doctor", "--model", spec])
+    done = call("doctor", "--model", spec)
     lines = {line.split("  ")[0].strip(): line for line in done.stdout.splitlines() if "  " in line}
     assert f"{llamacpp.TOKENS:,} tokens" in lines["context length"]
     assert "returns none" not in lines["log-probabilities"]

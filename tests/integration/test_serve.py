@@ -17,12 +17,10 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 pytest.importorskip("starlette", reason="the extra serve is not installed")
 
-from typer.testing import CliRunner
-
 from agentflow.checks.model import examine
-from agentflow.cli import app
 from agentflow.graph.context import Context, Sampling
 from agentflow.rl.micro.chat_model import load
+from tests.command_line import call, succeeds
 from tests.waiting import LAST_RESORT, until
 
 COMMAND = [sys.executable, "-m", "agentflow", "serve"]
@@ -115,17 +113,14 @@ async def test_the_ids_are_those_of_the_embedded_model(url: str) -> None:
 
 
 def test_the_suggested_call_is_answered(served: tuple[str, list[str]]) -> None:
-    done = CliRunner().invoke(app, [*served[1], "--json"])
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["answer"] == "9"
+    assert json.loads(succeeds(*served[1], "--json").stdout)["answer"] == "9"
 
 
 def test_embedded_is_the_model_that_runs_in_this_process(url: str) -> None:
     """All turns are the same; the seed alone plans otherwise."""
     solve = ["solve", QUESTION, "--json", "--corpus", "atlas", "--model"]
     here, served, seed = (
-        json.loads(CliRunner().invoke(app, [*solve, spec]).stdout)
-        for spec in ("embedded", f"vllm:embedded@{url}", "embedded:seed")
+        json.loads(succeeds(*solve, spec).stdout) for spec in ("embedded", f"vllm:embedded@{url}", "embedded:seed")
     )
     plans, same, other = ([turn["plan"] for turn in found["turns"]] for found in (here, served, seed))
     assert plans == same != other
@@ -141,7 +136,7 @@ def test_a_key_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_port_that_is_taken(url: str) -> None:
     port = url.removesuffix("/v1").rpartition(":")[2]
-    done = CliRunner().invoke(app, ["serve", "--port", port])
+    done = call("serve", "--port", port)
     assert (done.exit_code, "choose another --port" in done.stderr) == (2, True)
 
 

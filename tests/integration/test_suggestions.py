@@ -9,13 +9,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.evals.atlas.families import questions
+from tests.command_line import succeeds
 from tests.integration.test_docs import wrong
 from tests.pages import PAGES, ROOT, simple_commands
 from tests.unit.test_commands import CALLED, without_keys
@@ -74,14 +73,8 @@ def atlas() -> dict[str, str]:
     return {problem.question: problem.answer for problem in questions("test", 480)}
 
 
-def run(*words: str) -> Any:
-    done = CliRunner().invoke(app, list(words))
-    assert done.exit_code == 0, f"agentflow {shlex.join(words)}\n{done.output}"
-    return done
-
-
 def answer(question: str, *options: str) -> str:
-    return str(json.loads(run("solve", question, "--json", *options).stdout)["answer"])
+    return str(json.loads(succeeds("solve", question, "--json", *options).stdout)["answer"])
 
 
 def test_there_are_suggestions() -> None:
@@ -96,7 +89,7 @@ def test_a_suggested_question_is_answered(suggestion: Suggestion, atlas: dict[st
     if suggestion.command == "solve":
         assert answer(suggestion.question, *suggestion.words) == atlas[suggestion.question]
         return
-    run("compare", suggestion.question, *suggestion.words)
+    succeeds("compare", suggestion.question, *suggestion.words)
     planners = [word for word in suggestion.words if not word.startswith("--")]
     before, after = (answer(suggestion.question, "--planner", planner) for planner in planners)
     assert before != after == atlas[suggestion.question]
@@ -120,13 +113,13 @@ def test_an_example_can_be_read(line: str) -> None:
 def runs() -> None:
     """Make the runs and the thread that the examples name, as the pages do."""
     for out, planner in (("seed", "embedded:seed"), ("trained", "embedded"), ("atlas", "embedded")):
-        run("eval", "atlas", "--limit", "6", "--planner", planner, "--out", f"runs/{out}")
+        succeeds("eval", "atlas", "--limit", "6", "--planner", planner, "--out", f"runs/{out}")
     if find_spec("langgraph.checkpoint.sqlite"):
-        run("solve", "How many feet are 3 yards?", "--thread", "monday")
+        succeeds("solve", "How many feet are 3 yards?", "--thread", "monday")
 
 
 @pytest.mark.parametrize("line", [line for name, line in examples() if name.partition(" ")[2] not in LEFT_OUT])
 def test_an_example_succeeds(line: str, runs: None) -> None:
     if " threads " in line:
         pytest.importorskip("langgraph.checkpoint.sqlite")
-    run(*shlex.split(re.sub(r"--limit \d+", "--limit 2", line))[1:])
+    succeeds(*shlex.split(re.sub(r"--limit \d+", "--limit 2", line))[1:])

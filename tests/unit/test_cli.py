@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from agentflow import __version__
 from agentflow.checks import doctor
-from agentflow.cli import app, evaluate
+from agentflow.cli import evaluate
 from agentflow.evals.agent_names import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES
@@ -22,6 +21,8 @@ from agentflow.graph.run.trace import Trace
 from agentflow.rl.micro.declining import REPLY
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from tests.cases import table
+from tests.command_line import call as run
+from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI, Reply, completion
 from tests.scripted import GUESS, Script, modules
 
@@ -38,10 +39,6 @@ def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 def replying(scripted: Script) -> Script:
     """Every module of the default model gives these replies."""
     return lambda **replies: scripted(**{**GUESS, **replies})
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
 
 
 def only_line(text: str) -> str:
@@ -131,8 +128,7 @@ def test_tools_are_tried_for_real(replying: Script) -> None:
 
 def test_json_is_one_object_of_the_pinned_form(replying: Script) -> None:
     replying(planner=["no step at all", PLAN], verifier=["Analysis: No.\nVerdict: continue", "Verdict: stop"])
-    done = run("solve", "Say hello.", "--json")
-    assert done.exit_code == 0
+    done = succeeds("solve", "Say hello.", "--json")
     assert done.stderr == ""
     trace = json.loads(only_line(done.stdout))
     assert list(trace) == ["task", "analysis", "answer", "status", "turns", "usage", "seconds"]
@@ -154,8 +150,7 @@ def test_json_is_one_object_of_the_pinned_form(replying: Script) -> None:
 
 def test_usage_counts_the_tokens_that_the_server_counts() -> None:
     with FakeOpenAI(modules(**GUESS)) as server:
-        done = run("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
-    assert done.exit_code == 0, done.stderr
+        done = succeeds("solve", "q", "--json", "--model", f"openai-compatible:fake@{server.base_url}")
     one, all_four = ({"input_tokens": n, "output_tokens": n, "total_tokens": 2 * n, "calls": n} for n in (1, 4))
     asked = ("planner", "tools", "verifier", "generator")
     usage = json.loads(done.stdout)["usage"]
@@ -185,8 +180,7 @@ def test_text_of_models_and_tools_cannot_steer_the_terminal(replying: Script) ->
         verifier=f"Analysis: found {evil}\nVerdict: stop",
         generator=f"Answer: end {evil}",
     )
-    done = run("solve", "q")
-    assert done.exit_code == 0
+    done = succeeds("solve", "q")
     assert all(character.isprintable() for character in done.stdout.replace("\n", "")), done.stdout
     for shown in ("go", "said", "found", "end"):
         assert f"{shown} RED [bold]markup[/bold] :smile: [/nothing]" in done.stdout
@@ -200,7 +194,7 @@ def test_traces_grow_by_a_line_and_hold_no_secret(
     replying(tools=f"the server said: bad key {SECRET}")
     trace = tmp_path / "trace.jsonl"
     for _ in range(2):
-        assert run("solve", f"Is {SECRET} my key?", "--trace", str(trace)).exit_code == 0
+        succeeds("solve", f"Is {SECRET} my key?", "--trace", trace)
     lines = trace.read_text().splitlines()
     assert len(lines) == 2
     assert SECRET not in trace.read_text()
@@ -225,8 +219,7 @@ def test_commands_print_one_json_object(
         pytest.importorskip("langgraph.checkpoint.sqlite")
     replying(generator="Answer: caf\xe9 \x9b31m")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    done = run(*call.split(), "--json")
-    assert done.exit_code == 0, done.stderr
+    done = succeeds(*call.split(), "--json")
     assert only_line(done.stdout).isascii()
     assert set(json.loads(done.stdout)) == keys
 
@@ -249,8 +242,7 @@ def test_presets_are_shown_without_the_extra_of_the_training(monkeypatch: pytest
 
 
 def test_tools_says_what_a_tool_needs() -> None:
-    done = run("tools")
-    assert done.exit_code == 0
+    done = succeeds("tools")
     state = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines() if line and line[0] != " "}
     assert list(state) == list(STANDARD_TOOLS)
     assert state.items() >= {**dict.fromkeys(DEFAULT_TOOLS, "ok"), "google_search": "no"}.items()
@@ -281,7 +273,7 @@ def test_what_a_model_wrote_in_place_of_a_plan_is_offered_as_not_verified() -> N
     with FakeOpenAI(lambda _: "That is 9 feet.") as server:
         model = ("--model", f"openai-compatible:m@{server.base_url}")
         done = run("solve", "How many feet are 3 yards?", *model)
-        said = CliRunner().invoke(app, ["chat", *model], input="How many feet are 3 yards?\n")
+        said = run("chat", *model, input="How many feet are 3 yards?\n")
     assert (done.exit_code, "nothing verified: That is 9 feet." in done.stdout) == (1, True)
     assert "nothing verified: That is 9 feet." in said.stdout
 
@@ -357,8 +349,7 @@ def test_the_agents_of_the_command_line_are_those_there_are() -> None:
 def test_a_corpus_is_built_and_asked(tmp_path: Path) -> None:
     dump = tmp_path / "wiki.jsonl"
     dump.write_text('{"title": "Tarn", "text": "Tarn is a country. It is small."}\n' * 20)
-    done = run("corpus", "build", str(dump))
-    assert done.exit_code == 0, done.output
+    done = succeeds("corpus", "build", dump)
     index = tmp_path / "wiki.sqlite"
     assert done.stdout.splitlines()[0].startswith(f"20 passages are in {index} (")
     assert done.stdout.splitlines()[1] == f"next: agentflow solve ... --corpus {index}"

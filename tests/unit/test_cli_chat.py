@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.cli.dotenv_file import read_dotenv
 from agentflow.cli.group import FAILED, MISUSED
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.trace import Trace
+from tests.command_line import call, succeeds
 from tests.scripted import GUESS, Script, Scripted
 
 
@@ -23,14 +22,11 @@ def script(scripted: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     return scripted(**GUESS, generator="So it is.\nAnswer: hello")
 
 
-def run(*words: str, says: str = "", **environment: str) -> Any:
-    return CliRunner().invoke(app, words, input=says, env=environment, prog_name="agentflow")
-
-
 def test_each_line_is_a_question_of_one_conversation(script: Scripted, tmp_path: Path) -> None:
     script.replies["follow_up"] = "Standalone question: Which other word?"
-    done = run("chat", "--model", script.spec, "--trace", "t.jsonl", says="Which \\\nword?\n\n  \nAnd the other?\n")
-    assert (done.exit_code, done.stdout.count("\nhello\n")) == (0, 2)
+    said = "Which \\\nword?\n\n  \nAnd the other?\n"
+    done = succeeds("chat", "--model", script.spec, "--trace", "t.jsonl", input=said)
+    assert done.stdout.count("\nhello\n") == 2
     assert "read as: Which other word?" in done.stdout
     asked = [conversation[-1].text for conversation in script.asked("analyst")]
     assert asked == ["Question: Which \nword?", "Question: Which other word?"]
@@ -41,19 +37,19 @@ def test_each_line_is_a_question_of_one_conversation(script: Scripted, tmp_path:
 def test_a_thread_is_continued_by_another_call(script: Scripted) -> None:
     pytest.importorskip("aiosqlite")
     for question in ("First?\n", "Second?\n"):
-        assert run("chat", "--model", script.spec, "--thread", "monday", says=question).exit_code == 0
+        succeeds("chat", "--model", script.spec, "--thread", "monday", input=question)
     [conversation] = script.asked("follow_up")
     assert "User: First?\n\nAssistant: So it is.\n\nhello" in conversation[-1].text
-    shown = run("threads", "show", "monday").stdout
+    shown = succeeds("threads", "show", "monday").stdout
     assert [word for word in shown.split() if word in ("First?", "Second?")] == ["First?", "Second?"]
-    [first, reply] = json.loads(run("threads", "show", "monday", "--json").stdout)["earlier"]
+    [first, reply] = json.loads(succeeds("threads", "show", "monday", "--json").stdout)["earlier"]
     assert (first, reply["role"]) == ({"role": "human", "text": "First?"}, "ai")
 
 
 def test_words_that_are_no_question(script: Scripted) -> None:
     said = "First?\n/new\nSecond?\n/model\n/nonsense\nexit\nThird?\n"
-    done = run("chat", "--model", script.spec, says=said)
-    assert (done.exit_code, len(script.asked("analyst")), len(script.asked("follow_up"))) == (0, 2, 0)
+    done = succeeds("chat", "--model", script.spec, input=said)
+    assert (len(script.asked("analyst")), len(script.asked("follow_up"))) == (2, 0)
     assert f"{script.spec} answers" in done.stderr
     assert "no command /nonsense" in done.stderr
 
@@ -61,7 +57,7 @@ def test_words_that_are_no_question(script: Scripted) -> None:
 def test_a_new_conversation_is_new_in_every_session(script: Scripted) -> None:
     pytest.importorskip("aiosqlite")
     for _ in range(2):
-        assert run("chat", "--model", script.spec, "--thread", "monday", says="/new\nFirst?\n").exit_code == 0
+        succeeds("chat", "--model", script.spec, "--thread", "monday", input="/new\nFirst?\n")
     assert script.asked("follow_up") == []
 
 
@@ -70,14 +66,13 @@ def test_a_failed_turn_is_one_line_and_the_conversation_goes_on(script: Scripted
         raise ModelError("the server is away", code="away")
 
     script.replies["verifier"] = fails
-    done = run("chat", "--model", script.spec, says="First?\nSecond?\n")
+    done = call("chat", "--model", script.spec, input="First?\nSecond?\n")
     assert done.exit_code == FAILED
     assert done.stderr.count("error: the server is away\n") == 2
 
 
 def test_a_question_from_stdin(script: Scripted) -> None:
-    done = run("solve", "-", "--model", script.spec, says="Which word?\nThe long one.\n")
-    assert done.exit_code == 0
+    succeeds("solve", "-", "--model", script.spec, input="Which word?\nThe long one.\n")
     assert script.asked("analyst")[0][-1].text == "Question: Which word?\nThe long one."
 
 
@@ -106,8 +101,7 @@ def test_a_dotenv_that_is_no_text_is_one_line(
 def test_files_go_with_the_question(script: Scripted, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("It is hello.\n")
     (tmp_path / "chart.png").write_bytes(b"\x89PNG")
-    done = run("solve", "Which word?", "--file", "notes.txt", "--file", "chart.png", "--model", script.spec)
-    assert done.exit_code == 0
+    succeeds("solve", "Which word?", "--file", "notes.txt", "--file", "chart.png", "--model", script.spec)
     [[_, question]] = script.asked("analyst")
     assert question.text == "Question: Which word?\n\nnotes.txt:\nIt is hello."
     image = {"type": "image", "mime_type": "image/png", "filename": "chart.png", "base64": "iVBORw=="}

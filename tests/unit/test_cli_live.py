@@ -6,11 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from agentflow.checks import doctor
-from agentflow.cli import app
 from agentflow.rl.live.journal import Journal, VersionDecision
+from tests.command_line import call
 
 needs_training = pytest.mark.skipif(not find_spec("verl"), reason="the extra train is not installed")
 
@@ -24,7 +23,7 @@ def held_out(tmp_path: Path) -> str:
 
 def refused(*words: str) -> str:
     """The one line on stderr of a call that exits with 2."""
-    done = CliRunner().invoke(app, ["serve", "--port", "0", *words])
+    done = call("serve", "--port", "0", *words)
     assert done.exit_code == 2, done.output
     [line] = done.stderr.splitlines()
     return line

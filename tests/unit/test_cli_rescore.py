@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from agentflow.cli import app
 from agentflow.evals import results_store
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.view.calls import CallsFile
+from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI, Request
 
 QUESTIONS = {"Which city?": ("Istanbul", "Constantinople"), "Which year?": ("1929", "1929"), "Who?": ("Ada", "Bob")}
@@ -50,14 +49,9 @@ def quiz(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(served: Served, quiz: Path, tmp_path: Path) -> Path:
     out = tmp_path / "run"
-    done = run(quiz, "--agent", "direct", "--model", f"vllm:any@{served.url}", "--out", out)
-    assert done.exit_code == 0, done.output
+    succeeds("eval", quiz, "--agent", "direct", "--model", f"vllm:any@{served.url}", "--out", out)
     served.asked.clear()
     return out
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["eval", *map(str, arguments)])
 
 
 def by_question(folder: Path) -> dict[str, Record]:
@@ -70,9 +64,8 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
     traces = folder / results_store.TRACES
     first, calls = traces.read_bytes(), CallsFile(traces)
     known = [calls.of(line) for line in first.splitlines()]
-    call = ("rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
-    done = run(*call)
-    assert done.exit_code == 0, done.output
+    call = ("eval", "rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
+    done = succeeds(*call)
     [row] = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith(quiz.name)]
     right, unclear = before.count(Decision.CORRECT), before.count(Decision.UNDECIDED)
     assert [*map(int, row)] == [3, right, 3, unclear, 0, 3 - right]
@@ -89,11 +82,11 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
     assert again
     assert all(one in known for one in again), "a score of a try keeps its calls"
     kept, asked = (folder / "traces.jsonl").read_bytes(), len(served.asked)
-    assert run(*call).exit_code == 0
+    succeeds(*call)
     assert ((folder / "traces.jsonl").read_bytes(), len(served.asked)) == (kept, asked), (
         "the same call again adds nothing"
     )
-    assert run("rescore", folder, "--benchmark", quiz).exit_code == 0
+    succeeds("eval", "rescore", folder, "--benchmark", quiz)
     assert by_question(folder) == found, "without a judge, its decisions stay"
 
 
@@ -104,9 +97,9 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
     for rule in ("free_text", "number"):
         monkeypatch.setattr(own, rule, lambda answer, gold: decided(False, "a stricter rule"))
     before = (folder / "traces.jsonl").read_bytes()
-    assert run("rescore", folder, "--benchmark", quiz, "--dry-run").exit_code == 0
+    succeeds("eval", "rescore", folder, "--benchmark", quiz, "--dry-run")
     assert (folder / "traces.jsonl").read_bytes() == before
-    run("rescore", folder, "--benchmark", quiz)
+    succeeds("eval", "rescore", folder, "--benchmark", quiz)
     year = by_question(folder)["Which year?"]
     assert (year.decision, year.decided_by) == (Decision.INCORRECT, "a stricter rule")
 
@@ -114,5 +107,5 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
 def test_answers_are_scored_with_the_tasks_of_their_records(folder: Path, quiz: Path) -> None:
     before = by_question(folder)
     quiz.write_text('{"question": "Another?", "answer": "x"}\n')
-    assert run("rescore", folder, "--benchmark", quiz).exit_code == 0
+    succeeds("eval", "rescore", folder, "--benchmark", quiz)
     assert by_question(folder) == before

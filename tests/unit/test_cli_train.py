@@ -4,13 +4,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.cli.train import write_report
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.run.checkpoints import ACTOR, FOLDER, LATEST, checkpoint_of
 from agentflow.rl.run.training_log import TrainingLog
+from tests.command_line import succeeds
 from tests.reports import Report
 from tests.trainings import begin, rollout, write_validation
 
@@ -37,15 +36,14 @@ def test_the_best_step_is_offered_where_it_is_not_the_last(
         write_validation(tmp_path, step, [rollout(step, "test", f"t{one}", float(one < number)) for one in range(2)])
     (tmp_path / FOLDER / LATEST).write_text("20")
     monkeypatch.setattr(train, "train", lambda *words, **callbacks: tmp_path)
-    done = CliRunner().invoke(app, ["train"])
-    assert done.exit_code == 0, done.output
+    done = succeeds("train")
     assert f"next: agentflow export {tmp_path} planner\n" in done.stdout
     assert ("--best (step 10, " in done.stdout) == best
     assert ("the start's held-out accuracy, 1.000" in done.stdout) == (right[0] > max(right[1:]))
     assert "2 held-out tasks: " in done.stdout
     lost = [rollout(30, "test", f"t{one}", 0.0, status=RolloutStatus.TIMED_OUT) for one in range(2)]
     write_validation(tmp_path, 30, lost)
-    said = CliRunner().invoke(app, ["train"]).stdout
+    said = succeeds("train").stdout
     assert "step 30: 2 of 2 tries ran out of time" in said
     assert [text for text in ("--best", "note: ", "held-out tasks: ") if text in said] == []
 

@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-pytest.importorskip("transformers")
 pytest.importorskip("verl")
 
-from agentflow.cli import app
 from agentflow.cli.group import FAILED, MISUSED
+from tests.command_line import call, succeeds
 from tests.fake_openai import FakeOpenAI
 
 AGENT = (Path(__file__).parent / "cases/try.py.txt").read_text()
@@ -33,9 +31,7 @@ def write(folder: Path, name: str, *, tools: bool = False, reward: str = "next(r
 def test_a_graph_of_ones_own_is_tried_with_the_embedded_model(folder: Path) -> None:
     agent = write(folder, "tried_agent")
     words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tried_agent:score", "--limit", "2", "--rollouts", "2"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
+    lines = succeeds(*words).stdout.splitlines()
     assert sum("answer ·" in line for line in lines) == 4
     assert any(line.split()[:3] == ["answer", "yes", "4"] for line in lines)
     assert any("signal: 2 of 2" in line for line in lines)
@@ -56,7 +52,7 @@ def test_nothing_can_be_learnt(folder: Path, request: pytest.FixtureRequest, rew
     name = f"hopeless_{abs(hash(request.node.name))}"
     agent = write(folder, name, reward=reward)
     words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", f"{name}:score", "--limit", "2", "--nodes", nodes]
-    done = CliRunner().invoke(app, words)
+    done = call(*words)
     assert done.exit_code == FAILED
     assert why in done.stderr
 
@@ -66,8 +62,7 @@ def test_a_servers_model_plays_an_agent_with_tools(folder: Path) -> None:
     agent = write(folder, "served_agent", tools=True)
     words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "served_agent:score", "--limit", "2"]
     with FakeOpenAI(lambda body: "2") as server:
-        done = CliRunner().invoke(app, [*words, "--model", f"openai-compatible:any@{server.base_url}"])
-    assert done.exit_code == 0, done.output
+        done = succeeds(*words, "--model", f"openai-compatible:any@{server.base_url}")
     assert [len(body["tools"]) for body in server.bodies] == [1, 1]
     assert any(line.split()[:3] == ["answer", "yes", "2"] for line in done.stdout.splitlines())
     assert "start=FOLDER" in done.stderr
@@ -77,11 +72,10 @@ def test_a_script_plays_an_agent_with_tools_where_no_model_is_named(folder: Path
     """Equal rewards are no failure then, and the remark names the models that would tell more."""
     agent = write(folder, "tool_agent", tools=True, reward="0.0")
     words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tool_agent:score", "--limit", "1", "--rollouts", "2"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
+    done = succeeds(*words)
     assert any(line.split()[:3] == ["answer", "yes", "2"] for line in done.stdout.splitlines())
     assert "signal" not in done.stdout
     assert "--model own" in done.stderr
-    refused = CliRunner().invoke(app, [*words, "--model", "embedded"])
+    refused = call(*words, "--model", "embedded")
     assert refused.exit_code == MISUSED
     assert "tools" in refused.stderr

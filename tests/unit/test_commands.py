@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from agentflow.cli import app
 from agentflow.evals.benchmarks import store
+from tests import command_line
 from tests.cases import table
 from tests.runs import record, write_run
 from tests.scripted import Scripted
@@ -86,7 +86,7 @@ def test_a_wrong_call_is_one_line_that_names_the_fault_and_exit_2(call: str, nam
         if f"{call} ".startswith(beginnings):
             pytest.importorskip(package)
     words = [word.encode().decode("unicode_escape") if "\\" in word else word for word in shlex.split(call)]
-    done = CliRunner().invoke(app, words, prog_name="agentflow")
+    done = command_line.call(*words)
     lines = [line for line in done.output.splitlines() if not line.startswith(("note: ", "[1/1] "))]
     assert done.exit_code == 2
     assert len(lines) == 1

@@ -5,13 +5,12 @@ import random
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.evals.confidence import fit, reliability
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.graph.confidence import Calibration, HeldOut
 from agentflow.graph.context import Context
+from tests.command_line import succeeds
 from tests.runs import record, turn, write_run
 
 SETTINGS = EvaluationSettings(benchmarks={"quiz": Dataset(questions=400, digest="")}, context=Context())
@@ -56,6 +55,6 @@ def test_reliability_of_known_answers() -> None:
 
 def test_the_command_writes_the_calibration(tmp_path: Path) -> None:
     write_run(tmp_path / "run", answers(400))
-    shown = json.loads(CliRunner().invoke(app, ["calibrate", str(tmp_path / "run"), "--json"]).stdout)
+    shown = json.loads(succeeds("calibrate", tmp_path / "run", "--json").stdout)
     written = Calibration.model_validate_json((tmp_path / "run" / "calibration.json").read_text())
     assert shown["held_out"]["number"] == len(written.held_out)

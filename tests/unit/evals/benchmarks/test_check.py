@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.evals.benchmarks.check import FileCheck, check
+from tests.command_line import call
 
 CHOICE = {"question": "2 + 1?", "choices": ["1", "2", "3", "4"], "answer": 2}
 
@@ -57,6 +56,6 @@ def test_problems_have_their_place(rows: list[dict[str, Any]], places: list[str]
     [([CHOICE], 0), ([CHOICE, {"question": "Which?"}], 1), ([{"question": "Which?"}], 2), ([], 2)],
 )
 def test_the_command_tells_by_its_code(rows: list[dict[str, Any]], code: int, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["data", "check", str(written(tmp_path, *rows))])
+    done = call("data", "check", written(tmp_path, *rows))
     assert done.exit_code == code, done.output
     assert ("C. 3" in done.stdout) == (CHOICE in rows)

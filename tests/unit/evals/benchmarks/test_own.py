@@ -6,9 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.evals.benchmarks.benchmark import Judging
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
@@ -18,6 +16,7 @@ from agentflow.evals.runs import read_runs
 from agentflow.evals.scorers.score import Decision, decided
 from agentflow.rl.apps import benchmark as training
 from tests.cases import table
+from tests.command_line import succeeds
 from tests.failing import fails
 from tests.scripted import GUESS, Scripted
 
@@ -103,10 +102,9 @@ def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in sys.path if path])
     Scripted(**GUESS, generator="Answer: 42").install(monkeypatch)
-    call = ["eval", "their_bench:QUIZ", "--out", "out"]
-    first = CliRunner().invoke(app, call)
-    assert first.exit_code == 0, first.output
-    assert CliRunner().invoke(app, call).stdout == first.stdout
+    call = ("eval", "their_bench:QUIZ", "--out", "out")
+    first = succeeds(*call).stdout
+    assert succeeds(*call).stdout == first
     [cell] = read_runs([Path("out")])[0].cells
     assert (cell.benchmark, cell.questions, cell.accuracy) == ("QUIZ", 2, 0.5)
 

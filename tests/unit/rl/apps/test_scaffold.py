@@ -11,14 +11,13 @@ from langchain_core.messages import AIMessage
 from langgraph.func import entrypoint
 from langgraph.graph import START, StateGraph
 from pydantic import BaseModel, Field
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.cli.group import MISUSED
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.scaffold import reward_text, rows
 from tests.agents import exported
 from tests.agents.model import model
+from tests.command_line import call, succeeds
 
 
 @dataclass
@@ -113,14 +112,13 @@ def test_files_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "begun_agent.py").write_text(AGENT)
     (tmp_path / "langgraph.json").write_text('{"graphs": {"mine": "./begun_agent.py:agent"}}')
     (tmp_path / "reward.py").write_text("mine = 1\n")
-    done = CliRunner().invoke(app, ["init"])
-    assert done.exit_code == 0, done.output
+    done = succeeds("init")
     assert (tmp_path / "reward.py").read_text() == "mine = 1\n"
     assert [set(json.loads(line)) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()] == [
         {"question", "answer"}
     ] * 3
     assert "agentflow try mine --tasks tasks.jsonl --reward reward:score" in done.stdout
     (tmp_path / "langgraph.json").write_text('{"graphs": {"mine": "./a.py:b", "other": "./a.py:c"}}')
-    done = CliRunner().invoke(app, ["init"])
+    done = call("init")
     assert done.exit_code == MISUSED
     assert "mine, other" in done.stderr

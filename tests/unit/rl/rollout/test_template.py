@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("transformers")
 
-from agentflow.cli import app
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.rollout.template import certify, load_tokenizer
+from tests.command_line import call
 
 TURN = "{{ '<|im_start|>' + message['role'] + '\\n' + %s + '<|im_end|>\\n' }}"
 ASK = "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
@@ -102,5 +101,5 @@ def test_the_command_tells_whether_a_model_can_be_trained(
 ) -> None:
     """It can be if its plain replies stay as they are; else one line says why not."""
     folder = make(template) if template is not None else tmp_path
-    done = CliRunner().invoke(app, ["doctor", "template", str(folder)])
+    done = call("doctor", "template", folder)
     assert (done.exit_code, len(done.stderr.splitlines())) == (code, bool(code)), done.output

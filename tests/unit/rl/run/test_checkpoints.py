@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 pytest.importorskip("hydra")
 
-from agentflow.cli import app
 from agentflow.rl.run import checkpoints
 from agentflow.rl.run.checkpoints import (
     ACTOR,
@@ -30,6 +28,7 @@ from agentflow.rl.run.checkpoints import (
     saved_steps,
 )
 from agentflow.rl.settings import SettingsError
+from tests.command_line import call
 from tests.failing import fails
 
 WEIGHTS, OPTIMISER = "actor/planner/model_world_size_1_rank_0.pt", "actor/planner/optim_world_size_1_rank_0.pt"
@@ -174,7 +173,7 @@ def test_a_folder_is_free_when_its_training_ends_or_is_killed(tmp_path: Path) ->
 def test_a_training_command_is_refused_before_it_writes_anything(tmp_path: Path) -> None:
     pytest.importorskip("verl")
     with run_lock(tmp_path / "run"):
-        done = CliRunner().invoke(app, ["train", f"out={tmp_path / 'run'}", "steps=1"])
+        done = call("train", f"out={tmp_path / 'run'}", "steps=1")
     assert done.exit_code == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert str(os.getpid()) in done.stderr

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from agentflow.cli import app
 from agentflow.rl.apps.agent import read_tasks
 from agentflow.rl.traces.convert import convert
+from tests.command_line import call
 from tests.unit.rl.traces.spans import Json, asked, rows, write
 
 
@@ -72,7 +71,7 @@ def test_an_input_that_is_more_than_a_question_reaches_the_graph(tmp_path: Path)
 @pytest.mark.parametrize(("line", "code"), [(asked("A?", "x", thumbs="up"), 0), ({"messages": []}, 2)])
 def test_the_command(tmp_path: Path, line: Json, code: int) -> None:
     source = write(tmp_path / "chat.jsonl", [line, {"messages": 3}])
-    done = CliRunner().invoke(app, ["data", "from-traces", str(source), "--out", str(tmp_path / "out")])
+    done = call("data", "from-traces", source, "--out", tmp_path / "out")
     assert done.exit_code == code, done.output
     assert len(done.stderr.splitlines()) == bool(code)
     assert [one["answer"] for one in rows(tmp_path / "out" / "tasks.jsonl")] == ["x"] * (not code)
