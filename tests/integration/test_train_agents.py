@@ -78,16 +78,3 @@ def test_every_sampled_token_is_accounted_for_by_its_path(run: Path, agent: str)
         assert set(sampled) <= NODES[agent]
         [line] = [line for line in lines(run, "train") if line["step"] == step]
         assert sum(sampled.values()) == line["sampled_tokens"]
-
-
-def test_both_engines_agree(run: Path) -> None:
-    for step in STEPS:
-        drifts = [
-            abs(trainer - sampled)
-            for row in inspected(run, step).rows
-            for one in row.calls
-            for trainer, sampled in zip(one.trainer or (), one.rollout, strict=True)
-            if trainer is not None and sampled is not None
-        ]
-        assert len(drifts) > 100
-        assert sum(drifts) / len(drifts) < 1e-5

@@ -37,17 +37,6 @@ async def test_a_conversation(client: LangGraphClient, question: Problem) -> Non
     assert [turn["turn"] for turn in second["memory"]] == [turn["turn"] for turn in first["memory"]]
 
 
-async def test_a_follow_up_is_completed_by_what_was_said(client: LangGraphClient, server: Server) -> None:
-    server.endpoint.requests.clear()
-    thread, context = await new_thread(client), {"model": server.model}
-    await client.runs.wait(thread, "agentflow", input=SIX_BY_SEVEN, context=context)
-    follow_up = {"messages": [{"role": "user", "content": "And times two?"}]}
-    found: Any = await client.runs.wait(thread, "agentflow", input=follow_up, context=context)
-    assert found["question"] == "What is 6 * 7 times two?"
-    read = [body["messages"][-1]["content"] for body in server.endpoint.bodies][4]
-    assert [text in read for text in ("User: What is 6 * 7?", "Assistant: 42", "And times two?")] == [True] * 3
-
-
 async def test_a_chat_reads_the_answer_as_it_is_written(client: LangGraphClient, server: Server) -> None:
     """Streamed as agent-chat-ui asks for it: the messages as they come, and the values after each step."""
     thread, context = await new_thread(client), {"model": server.model}

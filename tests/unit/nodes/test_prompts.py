@@ -117,14 +117,6 @@ def test_the_verifiers_conversation_only_grows(profile: Profile, turns: list[Tur
         assert [message.type for message in after[len(before) :]] == ["ai", "human"]
 
 
-def test_the_planner_is_told_how_many_turns_are_left() -> None:
-    assert [message.text.rpartition("\n")[2] for message in planned([FAILED, FOUND], max_turns=3)[1::2]] == [
-        "Turns left: 3",
-        "Turns left: 2",
-        "Turns left: 1",
-    ]
-
-
 if __name__ == "__main__":
     for name, conversation in RENDERINGS.items():
         (PROMPTS / f"{name}.txt").write_text(rendered(conversation), encoding="utf-8")
