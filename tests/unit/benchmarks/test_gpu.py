@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from agentflow.rl.launch.estimate import SHAPES

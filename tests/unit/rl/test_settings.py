@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 import yaml

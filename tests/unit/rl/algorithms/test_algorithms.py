@@ -5,12 +5,30 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agentflow.rl.algorithms import NAMES, algorithm_of
 from agentflow.rl.algorithms.algorithm import Credit, RolloutFacts
 from agentflow.rl.algorithms.sft import SFT
-from tests.unit.rl.algorithms.rollouts import ROLLOUTS, rollout
+
+
+def rollout(
+    reward: float, *, group: str = "q", lengths: Sequence[int] = (1,), faults: Sequence[bool] = ()
+) -> RolloutFacts:
+    return RolloutFacts(group, reward, lengths, faults or [False] * len(lengths))
+
+
+ROLLOUTS = st.lists(
+    st.builds(
+        rollout,
+        st.sampled_from([0.0, 0.25, 1.0]),
+        group=st.sampled_from("abc"),
+        lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    ),
+    min_size=1,
+    max_size=12,
+)
 
 REWARDS = [1.0, 0.0, 1.0, 0.0]
 CALLS = [2, 1, 3, 2]

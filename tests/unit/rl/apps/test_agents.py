@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("transformers")
 pytest.importorskip("verl")
 pytest.importorskip("langchain.agents")
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from agentflow.rl.launch import checks

@@ -2,7 +2,6 @@
 
 import pytest
 
-pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from omegaconf import DictConfig

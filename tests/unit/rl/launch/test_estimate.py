@@ -5,9 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("hydra")
 pytest.importorskip("verl")
-pytest.importorskip("transformers")
 
 from agentflow.rl.launch import estimate as launch
 from agentflow.rl.launch.estimate import ROLLING, SHAPES, UPDATING, Shape, beside_machine, estimate, shape_of

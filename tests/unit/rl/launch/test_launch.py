@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from omegaconf import DictConfig, OmegaConf

@@ -71,19 +71,6 @@ def _written(family: str, kind: str, text: str, number: int) -> str:
 THOUGHT = "<think>\nhm\n</think>\n\n"
 
 
-def test_thinking_that_the_template_strips_ends_the_row(formats: dict[str, ChatFormat]) -> None:
-    """It stays within a turn, between a call and its result, and is left out after the next question."""
-    replies = iter([THOUGHT + called("qwen3", "add", {"a": 1}, tight=True), THOUGHT + "It is 3.", "Yes."])
-    talk = Talk(ScriptedPolicy("qwen3", lambda request: next(replies), formats["qwen3"]))
-    first = talk.turn([HumanMessage("q")])
-    assert (first.text, first.additional_kwargs["reasoning_content"]) == ("", "hm")
-    result = ToolMessage("3", tool_call_id=str(first.tool_calls[0]["id"]))
-    second = talk.turn([HumanMessage("q"), first, result])
-    assert talk.rows() == 1
-    talk.turn([HumanMessage("q"), first, result, second, HumanMessage("sure?")])
-    assert talk.rows() == 2
-
-
 def test_a_thought_between_special_tokens_is_no_part_of_the_reply() -> None:
     """Mistral's marks are special tokens, which decoding leaves out with the border that they are."""
     known = tokenizer("qwen3")

@@ -19,14 +19,10 @@ from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
 from tests.cases import table
-from tests.chat_templates import ScriptedPolicy, called, needs_templates
+from tests.chat_templates import ADD, ScriptedPolicy, called, needs_templates
 from tests.graphs import Server, chain, rollout, trainable
 
 MESSAGES: list[Any] = [{"role": "user", "content": "q"}]
-ADD: Any = {
-    "type": "function",
-    "function": {"name": "add", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}},
-}
 
 client = openai.OpenAI(api_key="none", base_url="http://127.0.0.1:9/v1", max_retries=0)
 """Built at import, for a server that does not exist."""
@@ -96,7 +92,6 @@ async def test_a_call_over_http_is_a_call_of_its_node(node: Any) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 async def test_turns_with_tools_are_one_row(stream: bool) -> None:
     """The calls that were sampled are repeated token by token, though the client wrote them again."""
-    pytest.importorskip("transformers")
     pytest.importorskip("verl")
     script = iter([called("qwen2_5", "add", {"a": 1}, tight=True), called("qwen2_5", "add", {"a": 2}), "2"])
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from langchain_core.globals import set_llm_cache
 
-pytest.importorskip("hydra")
 pytest.importorskip("verl")
 
 from agentflow.nodes.planner import PROMPTS as PLANNER
