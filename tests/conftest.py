@@ -2,15 +2,18 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 from hypothesis import settings
 from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
 
 from tests.capabilities import missing
-from tests.hanging import Handler, hanging
+from tests.waiting import LAST_RESORT
 
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = (
     "true"  # read when langgraph is first imported: only the state's types come back
@@ -29,10 +32,16 @@ settings.load_profile("agentflow")
 
 
 @pytest.fixture
-def never(httpserver: HTTPServer) -> Iterator[Handler]:
+def never(httpserver: HTTPServer) -> Iterator[Any]:
     """A handler of `httpserver` that does not reply before the test is over."""
-    with hanging() as handle:
-        yield handle
+    over = threading.Event()
+
+    def handle(request: Request) -> Response:
+        over.wait(LAST_RESORT)
+        return Response()
+
+    yield handle
+    over.set()
     # It answers one request after another: none that was given up reaches a later test.
     httpx.get(httpserver.url_for("/"), trust_env=False, timeout=None)
 

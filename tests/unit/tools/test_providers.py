@@ -19,7 +19,6 @@ from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.web.safe_http import FetchPolicy
 from tests.cases import sections
-from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
 
 
@@ -83,7 +82,7 @@ async def test_an_answer_that_rests_on_no_page_is_an_empty_result(
 
 
 async def test_without_an_answer_a_connection_or_a_key(
-    httpserver: HTTPServer, never: Handler, engines: dict[str, SearchProvider], monkeypatch: pytest.MonkeyPatch
+    httpserver: HTTPServer, never: Any, engines: dict[str, SearchProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     httpserver.expect_request("/search").respond_with_handler(never)
     assert (await search(Tavily(httpserver.url_for(""), seconds=0.5))).error is ErrorClass.TIMEOUT

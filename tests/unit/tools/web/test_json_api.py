@@ -11,7 +11,6 @@ from werkzeug import Response
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web import json_api
 from agentflow.tools.web.json_api import JsonApi
-from tests.hanging import Handler
 from tests.waiting import LAST_RESORT
 
 
@@ -82,7 +81,7 @@ async def test_a_connection_that_breaks_off_is_tried_again_and_one_that_is_refus
     assert "could not be reached" in str(await failure(JsonApi("http://[", "X")))
 
 
-async def test_time_that_ran_out_is_not_spent_twice(httpserver: HTTPServer, never: Handler) -> None:
+async def test_time_that_ran_out_is_not_spent_twice(httpserver: HTTPServer, never: Any) -> None:
     httpserver.expect_request("/api").respond_with_handler(never)
     found = await failure(JsonApi(httpserver.url_for("/api"), "the API", seconds=0.3))
     assert (found.error, str(found)) == (ErrorClass.TIMEOUT, "the API did not answer in time")
@@ -109,6 +108,3 @@ async def test_a_key_is_named_where_it_is_needed(httpserver: HTTPServer) -> None
     httpserver.expect_request("/api").respond_with_data("", 401)
     api = JsonApi(httpserver.url_for("/api"), "the API", refused="refused the key; check MY_KEY")
     assert str(await failure(api)) == "the API refused the key; check MY_KEY"
-
-
-# Hosts.
