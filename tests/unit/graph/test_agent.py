@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
-from agentflow.graph.conversation import exchanged
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, State, Verdict
 from agentflow.nodes.generator import OUT_OF_TIME
@@ -259,19 +258,6 @@ async def test_a_long_result_is_shortened_once_and_the_prefix_holds(scripted: Sc
     assert output in script.asked("planner")[1][-1].text
     assert output in script.asked("verifier")[0][-1].text
     assert output in script.asked("generator")[0][-1].text
-
-
-async def test_a_new_question_on_an_old_thread_starts_afresh(scripted: Script) -> None:
-    script = scripted(verifier=[CONTINUE, STOP])
-    graph = build_graph([echo], checkpointer=InMemorySaver())
-    await graph.ainvoke(question("First?"), THREAD, context=settings(script))
-    found = await graph.ainvoke(question("Second?"), THREAD, context=settings(script))
-    state = State.model_validate(found)
-    assert (state.question, [turn.turn for turn in state.memory]) == ("Second?", [1])
-    assert [message.text for message in exchanged(state.messages)] == ["First?", "hello", "Second?", "hello"]
-    for module in ("planner", "verifier", "generator"):
-        assert "First?" not in str(script.asked(module)[-1])
-    assert len(script.asked("planner")[-1]) == 2
 
 
 def numbered() -> dict[str, Reply]:

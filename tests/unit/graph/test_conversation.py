@@ -109,7 +109,7 @@ async def test_a_follow_up_is_asked_as_a_question_that_stands_by_itself(scripted
     [conversation] = script.asked("follow_up")
     assert [text in conversation[-1].text for text in ("User: Where is A?", "Assistant: Rome", "And B?")] == [True] * 3
     assert "repeat it" not in conversation[-1].text
-    for module in ("analyst", "planner", "generator"):
+    for module in ("analyst", "planner", "verifier", "generator"):
         last = str(script.asked(module)[-1])
         assert ("Where is B?" in last, "And B?" in last, "Rome" in last) == (True, False, False)
 
