@@ -1,4 +1,4 @@
-"""`agentflow data`: download benchmarks, check files of questions, and make training data of traces."""
+"""`agentflow data`: download benchmarks, check files of questions, and make tasks of traces."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +13,7 @@ from agentflow.tools.untrusted_text import bounded_line
 app = typer.Typer(
     cls=CommandGroup,
     invoke_without_command=True,
-    help="Download the benchmarks, check files of questions, and make training data of traces.",
+    help="Download the benchmarks, check files of questions, and make tasks of traces.",
 )
 
 
@@ -47,15 +47,15 @@ def check_data(
 @app.command("from-traces", epilog="Example: agentflow data from-traces spans.jsonl --out tasks")
 def from_traces(
     source: Annotated[Path, typer.Argument(help="A run folder, an OTLP file, a LangSmith export, or rows of chat.")],
-    out: Annotated[Path, typer.Option(help="Folder of tasks.jsonl, sft.jsonl and others.")] = Path("tasks"),
+    out: Annotated[Path, typer.Option(help="Folder of tasks.jsonl and questions.jsonl.")] = Path("tasks"),
     format: Annotated[
         Literal["auto", "evaluation", "otel", "langsmith", "chat"],
         typer.Option(help="Format of the source."),
     ] = "auto",
-    min_reward: Annotated[float, typer.Option(min=0, max=1, help="Lowest reward of an accepted run.")] = 1.0,
+    min_reward: Annotated[float, typer.Option(min=0, max=1, help="Lowest reward of an accepted answer.")] = 1.0,
     limit: Annotated[int | None, typer.Option(min=1, help="Most questions.")] = None,
 ) -> None:
-    """Make tasks and supervised data of runs that were recorded, without secrets and personal data."""
+    """Make tasks of runs that were recorded, without secrets and personal data."""
     from agentflow.rl.traces.convert import convert
 
     chosen = "" if format == "auto" else format

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode
-from agentflow.rl.traces.lines import listed, objects
+from agentflow.rl.traces.episode import Dropped, DropReason, Episode
+from agentflow.rl.traces.lines import objects
 from agentflow.rl.traces.messages import UnreadableMessage, asked_in, chat_messages, text_of
 from agentflow.rl.traces.scores import reward_of
 
@@ -24,9 +24,7 @@ def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
             dropped[DropReason.NOT_TEXT].append(place)
             continue
         question, inputs = asked_in(messages)
-        replied = max((at for at, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
         last = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=-1)
-        call = Conversation(str(row.get("node") or ""), messages[: replied + 1], listed(row, "tools"))
         yield Episode(
             place,
             question,
@@ -36,7 +34,6 @@ def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
             gold=_text(row, "answer", "gold", "reference"),
             edit=_text(row, "edit", "edited", "correction", "corrected"),
             reward=reward_of({name: row.get(name) for name in SCORES}, place, dropped),
-            calls=[call] if replied > last >= 0 else [],
         )
 
 

@@ -1,8 +1,7 @@
-"""Conversion of a source of traces to training data.
+"""Conversion of a source of traces to tasks.
 
     tasks.jsonl      questions with an answer, for `agentflow train --tasks` and `try --tasks`
     questions.jsonl  questions without one, which need a reward of their own (`--reward`)
-    sft.jsonl        accepted runs as conversations, {"messages": [...], "node": path, "reward": r}
 
 The files have the order in which the questions first occur.
 """
@@ -10,7 +9,6 @@ The files have the order in which the questions first occur.
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 from agentflow.evals.run_folder import SETTINGS, kind_of
 from agentflow.rl.traces import chat_rows as chat
 from agentflow.rl.traces import langsmith, otel, own
-from agentflow.rl.traces.episode import Dropped, DropReason, Episode, TracesError, joined
+from agentflow.rl.traces.episode import Dropped, DropReason, Episode, TracesError
 from agentflow.rl.traces.lines import objects
 from agentflow.rl.traces.personal import clean
 from agentflow.rl.traces.scores import scored
@@ -30,7 +28,7 @@ READERS: dict[str, Callable[[Path, Dropped], Iterator[Episode]]] = {
     "chat": chat.read,
 }
 
-TASKS, QUESTIONS, SFT = FILES = ("tasks.jsonl", "questions.jsonl", "sft.jsonl")
+TASKS, QUESTIONS = FILES = ("tasks.jsonl", "questions.jsonl")
 
 
 def format_of(source: Path) -> str:
@@ -55,7 +53,7 @@ def format_of(source: Path) -> str:
 def convert(
     source: Path, out: Path, *, format: str = "", min_reward: float = 1.0, limit: int | None = None
 ) -> tuple[dict[str, int], Dropped]:
-    """Write the training data of `source` to the folder `out`; return the lines of each file, and what was dropped.
+    """Write the tasks of `source` to the folder `out`; return the lines of each file, and what was dropped.
 
     `min_reward` is the lowest of an accepted run, `limit` the most questions. Raises TracesError and RunFolderError.
     """
@@ -67,8 +65,8 @@ def convert(
             dropped[DropReason.NO_QUESTION].append(episode.place)
     written = defaultdict[str, list[str]](list)
     for group in islice(groups.values(), limit):
-        for name, row in _rows(group, dropped, min_reward):
-            written[name].append(json.dumps(row) + "\n")
+        task = _task(group, min_reward)
+        written[TASKS if task.get("answer") else QUESTIONS].append(json.dumps(task) + "\n")
     out.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if name in written:
@@ -79,24 +77,15 @@ def convert(
     return {name: len(lines) for name, lines in written.items()}, dropped
 
 
-def _rows(episodes: Sequence[Episode], dropped: Dropped, min_reward: float) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of one question, each with its file. A later record of the same run replaces an earlier one."""
+def _task(episodes: Sequence[Episode], min_reward: float) -> dict[str, Any]:
+    """Return the task of a question: its answer is a person's, else the source's, else the best accepted one.
+
+    A later record of the same run replaces an earlier one.
+    """
     episodes = list({one.run or str(at): one for at, one in enumerate(episodes)}.values())
     edit = next((one.edit for one in reversed(episodes) if one.edit.strip()), "")
     gold = next((one.gold for one in episodes if one.gold.strip()), "")
     episodes = [scored(one, edit or gold) for one in episodes]
-    task = _task(episodes, edit, gold, min_reward)
-    yield (TASKS if task.get("answer") else QUESTIONS), task
-    seen: list[list[Any]] = []
-    for episode in episodes:
-        for row in _accepted(episode, dropped, min_reward):
-            if row["messages"] not in seen:
-                seen.append(row["messages"])
-                yield SFT, row
-
-
-def _task(episodes: Sequence[Episode], edit: str, gold: str, min_reward: float) -> dict[str, Any]:
-    """Return the task of a question: its answer is a person's, else the source's, else the best accepted one."""
     first = episodes[0]
     rewards = [one.reward for one in episodes if one.reward is not None]
     accepted = [one for one in episodes if (one.reward or 0.0) >= min_reward and one.answer.strip()]
@@ -106,19 +95,3 @@ def _task(episodes: Sequence[Episode], edit: str, gold: str, min_reward: float) 
     named = {"inputs": first.inputs, "id": first.id or first.key, "family": first.family}
     task = {**first.data, "question": first.question, **known, **{name: one for name, one in named.items() if one}}
     return {**task, "reward": round(sum(rewards) / len(rewards), 6) if rewards else None, "runs": len(episodes)}
-
-
-def _accepted(episode: Episode, dropped: Dropped, min_reward: float) -> Iterator[dict[str, Any]]:
-    """Yield an episode's conversations if it is accepted, or its conversation as a person edited it."""
-    conversations, reward = joined(episode.calls), episode.reward
-    if episode.edit.strip() and len(conversations) == 1 and "tool_calls" not in conversations[0].messages[-1]:
-        edited = [*conversations[0].messages[:-1], {"role": "assistant", "content": episode.edit}]
-        conversations, reward = [replace(conversations[0], messages=edited)], 1.0
-    if reward is None or reward < min_reward:
-        dropped[DropReason.NO_REWARD if reward is None else DropReason.REJECTED].append(episode.place)
-        return
-    if not conversations:
-        dropped[DropReason.NO_CONVERSATION].append(episode.place)
-    for one in conversations:
-        tools = {"tools": one.tools} if one.tools else {}
-        yield {"messages": one.messages, **tools, "node": one.node, "reward": reward}

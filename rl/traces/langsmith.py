@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentflow.graph.tracing.observer import namespace_nodes
-from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode
-from agentflow.rl.traces.lines import chain, listed, objects
-from agentflow.rl.traces.messages import UnreadableMessage, answered, asked, chat_messages, reply
+from agentflow.rl.traces.episode import Dropped, DropReason, Episode
+from agentflow.rl.traces.lines import listed, objects
+from agentflow.rl.traces.messages import UnreadableMessage, answered, asked
 from agentflow.rl.traces.scores import reward_of
 
 RUNS, FEEDBACK, EXAMPLES = "runs.jsonl", "feedback.jsonl", "examples.jsonl"
@@ -55,13 +54,9 @@ def _episodes(
 ) -> Iterator[Episode]:
     by_id = {run["id"]: run for _, run in trace}
     places = {run["id"]: place for place, run in trace}
-    around = {id: chain(run, lambda one: by_id.get(str(one.get("parent_run_id")))) for id, run in by_id.items()}
     for root in (run for run in by_id.values() if str(run.get("parent_run_id")) not in by_id):
         place, failed = places[root["id"]], bool(root.get("error"))
-        inside = [run for run in by_id.values() if root in around[run["id"]]]
-        inside.sort(key=lambda run: (str(run.get("start_time") or ""), str(run.get("dotted_order") or "")))
         found = [*listed(root, "feedback"), *feedback.get(root["id"], ())]
-        calls = [call for run in inside if (call := _call(around[run["id"]], places[run["id"]], dropped))]
         given = root.get("reference_outputs") or golds.get(str(root.get("reference_example_id")), {})
         if isinstance(given, dict):
             given = given.get("reference_outputs") or given.get("outputs") or given
@@ -80,37 +75,7 @@ def _episodes(
             gold=answered(given),
             edit=next((text for line in found if (text := answered(line.get("correction")))), ""),
             reward=None if failed else reward_of(_scores(root, found), place, dropped),
-            calls=calls,
         )
-
-
-def _call(around: list[Line], place: str, dropped: Dropped) -> Conversation | None:
-    run = around[0]
-    if run["run_type"] not in ("llm", "chat_model") or run.get("error"):
-        return None
-    inputs, extra = run.get("inputs"), run.get("extra")
-    options = extra.get("invocation_params") if isinstance(extra, dict) else None
-    tools = listed(options, "tools") or listed(inputs, "tools")
-    try:
-        prompt = chat_messages(inputs.get("messages")) if isinstance(inputs, dict) else []
-        return Conversation(_path(around), [*prompt, reply(run.get("outputs"))], tools)
-    except UnreadableMessage:
-        dropped[DropReason.NOT_TEXT].append(place)
-        return None
-
-
-def _path(around: list[Line]) -> str:
-    """Return the path of nodes in LangGraph's namespace; else the names of the runs of nodes around a call."""
-    if namespace := _metadata(around[0], "langgraph_checkpoint_ns") or _metadata(around[0], "checkpoint_ns"):
-        return "/".join(namespace_nodes(namespace))
-    nodes = [str(one.get("name")) for one in around[:0:-1] if _metadata(one, "langgraph_node") == one.get("name")]
-    return "/".join(nodes) or _metadata(around[0], "langgraph_node")
-
-
-def _metadata(run: Line, name: str) -> str:
-    extra = run.get("extra")
-    metadata = extra.get("metadata") if isinstance(extra, dict) else None
-    return str(metadata.get(name) or "") if isinstance(metadata, dict) else ""
 
 
 def _scores(root: Line, feedback: Sequence[Line]) -> dict[str, Any]:

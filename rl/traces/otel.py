@@ -1,7 +1,7 @@
 """OpenTelemetry exports: spans in OTLP JSON, of the conventions for generative AI or of OpenInference's, or both.
 
 Spans of a trace may be anywhere in the file. An outermost agent, workflow or chain is a run; a trace without one is a
-run as a whole. The path of a model call is that of LangGraph's nodes in its metadata, else the inner agents around it.
+run as a whole, from the prompt of its first model call to the reply of its last.
 
 The conventions: https://opentelemetry.io/docs/specs/semconv/gen-ai/ and
 https://arize-ai.github.io/openinference/spec/semantic_conventions.html
@@ -11,12 +11,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agentflow.graph.tracing.observer import UNNAMED, namespace_nodes
-from agentflow.rl.traces.episode import Conversation, Dropped, DropReason, Episode, Message
+from agentflow.rl.traces.episode import Dropped, DropReason, Episode, Message
 from agentflow.rl.traces.lines import chain, listed, objects
 from agentflow.rl.traces.messages import UnreadableMessage, answered, asked, asked_in, chat_messages, text_of
 from agentflow.rl.traces.scores import reward_of
@@ -39,7 +37,6 @@ class OtelSpan:
     place: str
     id: str
     parent: str
-    name: str
     start: int  # nanoseconds since the epoch
     attributes: dict[str, Any]
     scores: dict[str, Any]
@@ -55,20 +52,6 @@ class OtelSpan:
         """Return whether this is the run of an agent, or a part of one."""
         return self.attributes.get(OPERATION) in AGENTS or self.attributes.get(KIND) in ("AGENT", "CHAIN")
 
-    @property
-    def agent(self) -> str:
-        """Return the name of the agent, "" if there is none."""
-        names = (self.attributes.get(name) for name in ("gen_ai.agent.name", "gen_ai.workflow.name", "agent.name"))
-        return str(next(filter(None, names), self.name if self.attributes.get(KIND) == "AGENT" else ""))
-
-    def langgraph(self, name: str) -> str:
-        """Return what LangGraph's metadata in OpenInference's say, "" if nothing."""
-        try:
-            metadata = self.json("metadata")
-        except UnreadableMessage:
-            return ""
-        return str(metadata.get(f"langgraph_{name}") or "") if isinstance(metadata, dict) else ""
-
     def messages(self, which: str) -> list[Message]:
         """Return the input or output messages; [] without content. Raises UnreadableMessage."""
         found = self.json(f"gen_ai.{which}.messages") or [
@@ -82,12 +65,6 @@ class OtelSpan:
         if found == REDACTED or self.attributes.get(f"{which}.mime_type") != "application/json":
             return None if found == REDACTED else found
         return self.json(f"{which}.value")
-
-    @property
-    def tools(self) -> list[dict[str, Any]]:
-        """Return the tools that a model was offered. Raises UnreadableMessage."""
-        schemas = [_json(one.get("tool.json_schema")) for one in _items(self.attributes, "llm.tools")]
-        return listed({"tools": schemas or self.json("gen_ai.tool.definitions")}, "tools")
 
     def json(self, name: str) -> Any:
         """Return an attribute that is JSON or text of it. Raises UnreadableMessage."""
@@ -122,8 +99,8 @@ def _decoded(place: str, span: Mapping[str, Any]) -> OtelSpan:
     start, status = str(span.get("startTimeUnixNano")), span.get("status")
     code = status.get("code") if isinstance(status, dict) else None
     failed = code in (2, "STATUS_CODE_ERROR") or "error.type" in attributes
-    id, parent, name = (str(span.get(field) or "") for field in ("spanId", "parentSpanId", "name"))
-    return OtelSpan(place, id, parent, name, int(start) if start.isdecimal() else 0, attributes, scores, failed)
+    id, parent = (str(span.get(field) or "") for field in ("spanId", "parentSpanId"))
+    return OtelSpan(place, id, parent, int(start) if start.isdecimal() else 0, attributes, scores, failed)
 
 
 def _json(found: Any) -> Any:
@@ -163,16 +140,16 @@ def _episodes(spans: Sequence[OtelSpan], by_id: Mapping[str, OtelSpan], dropped:
     roots: Sequence[OtelSpan | None] = outermost or [None][: len(calls)]
     for root in roots:
         inside = [span for span in calls if root is None or root in around[span.id]]
-        found = [_conversation(span, root, around[span.id], dropped) for span in inside]
-        conversations, first = [one for one in found if one], root or calls[0]
+        conversations = list(filter(None, (_conversation(span, dropped) for span in inside)))
+        first = root or calls[0]
         question, inputs, answer = _asked_and_answered(root) if root else ("", None, "")
         if not question and conversations:
-            question, inputs = asked_in(conversations[0].messages[:-1])
+            question, inputs = asked_in(conversations[0][:-1])
         if not answer and conversations and not first.failed:
-            answer = text_of(conversations[-1].messages, "assistant")
+            answer = text_of(conversations[-1], "assistant")
         scores = {name: value for span in [*inside, first] for name, value in span.scores.items()}
         reward = reward_of(scores, first.place, dropped)
-        yield Episode(first.place, question, answer, run=first.id, inputs=inputs, reward=reward, calls=conversations)
+        yield Episode(first.place, question, answer, run=first.id, inputs=inputs, reward=reward)
 
 
 def _asked_and_answered(root: OtelSpan) -> tuple[str, dict[str, Any] | None, str]:
@@ -185,39 +162,14 @@ def _asked_and_answered(root: OtelSpan) -> tuple[str, dict[str, Any] | None, str
         return "", None, ""
 
 
-def _conversation(
-    span: OtelSpan, root: OtelSpan | None, around: list[OtelSpan], dropped: Dropped
-) -> Conversation | None:
+def _conversation(span: OtelSpan, dropped: Dropped) -> list[Message]:
+    """Return the messages of a model call, its reply last; [] if it failed, or its content was not recorded."""
     try:
-        parts, replies = span.json("gen_ai.system_instructions"), span.messages("output")
-        system = chat_messages({"role": "system", "parts": parts}) if isinstance(parts, list) and parts else []
-        if not (prompt := system + span.messages("input")) or len(replies) != 1 or span.failed:
-            return None
-        return Conversation(_nodes([*around, span]) or _agents(root, around), [*prompt, *replies], span.tools)
+        prompt, replies = span.messages("input"), span.messages("output")
     except UnreadableMessage:
         dropped[DropReason.NOT_TEXT].append(span.place)
-        return None
-
-
-def _nodes(spans: Sequence[OtelSpan]) -> str:
-    """Return the nodes and the named subgraphs around a call, as the observer of a training names them."""
-    path: list[str] = []
-    inside = ""
-    for above, span in pairwise(spans):
-        namespace = span.langgraph("checkpoint_ns")
-        if namespace != inside and span.name == span.langgraph("node"):
-            path += [above.name, span.name] if path and above.name not in (UNNAMED, path[-1]) else [span.name]
-            inside = namespace
-    return "/".join(path or namespace_nodes(spans[-1].langgraph("checkpoint_ns")))
-
-
-def _agents(root: OtelSpan | None, around: Sequence[OtelSpan]) -> str:
-    """Return the inner agents around a call, below the run's own span; else the run's agent."""
-    path: list[str] = []
-    for span in around[around.index(root) + 1 :] if root else around:
-        if span.is_agent and span.agent not in ("", UNNAMED, *path[-1:]):
-            path.append(span.agent)
-    return "/".join(path) or (root.agent if root and root.agent != UNNAMED else "")
+        return []
+    return [] if span.failed or not prompt or len(replies) != 1 else [*prompt, *replies]
 
 
 def _items(attributes: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

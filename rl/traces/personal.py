@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from agentflow.rl.traces.episode import Conversation, Episode
+from agentflow.rl.traces.episode import Episode
 from agentflow.tools.redaction import MARK, redacted_data
 
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
@@ -23,8 +23,7 @@ _ISSUERS = re.compile(r"4|5[1-5]|2[2-7]|6011|65|3[47]")  # beginnings of card nu
 
 def clean(episode: Episode) -> Episode:
     """Return the episode without secrets and personal data."""
-    found = _walked(redacted_data(asdict(episode)))
-    return Episode(**{**found, "calls": [Conversation(**call) for call in found["calls"]]})
+    return Episode(**_walked(redacted_data(asdict(episode))))
 
 
 def _walked(data: Any) -> Any:

@@ -23,7 +23,6 @@ def test_runs_of_one_question_are_one_task(tmp_path: Path) -> None:
     assert (task["question"], task["answer"], task["answer_from"], task["runs"]) == ("B?", "2", "accepted", 3)
     assert task["reward"] == 0.5
     assert [one["question"] for one in rows(out / "questions.jsonl")] == ["A?"]
-    assert [one["messages"][-1]["content"] for one in rows(out / "sft.jsonl")] == ["2"]
 
 
 @pytest.mark.parametrize(("runs", "answer", "source"), [(1, "10", "accepted"), (2, "11", "source"), (4, "12", "edit")])
@@ -35,25 +34,21 @@ def test_the_answer_of_a_person_comes_first(tmp_path: Path, runs: int, answer: s
 
 def test_an_answer_of_one_run_scores_the_others(tmp_path: Path) -> None:
     lines = [asked("A?", "9", edit="12"), asked("A?", "12"), asked("A?", "13"), asked("A?", "x", score=0.5)]
-    out = converted(tmp_path, *lines)
-    [task] = rows(out / "tasks.jsonl")
+    [task] = rows(converted(tmp_path, *lines) / "tasks.jsonl")
     assert task["reward"] == (0 + 1 + 0 + 0.5) / 4
-    assert [one["messages"][-1]["content"] for one in rows(out / "sft.jsonl")] == ["12"]
 
 
 def test_the_lowest_reward_and_the_limit(tmp_path: Path) -> None:
     out = converted(tmp_path, *(asked(f"{n}?", "x", score=n / 4) for n in range(5)), min_reward=0.5, limit=4)
-    assert [one["reward"] for one in rows(out / "sft.jsonl")] == [0.5, 0.75]
-    assert len(rows(out / "tasks.jsonl")) + len(rows(out / "questions.jsonl")) == 4
+    assert [one["reward"] for one in rows(out / "tasks.jsonl")] == [0.5, 0.75]
+    assert [one["reward"] for one in rows(out / "questions.jsonl")] == [0, 0.25]
 
 
-def test_the_same_source_gives_the_same_bytes_and_its_conversations_can_be_read_again(tmp_path: Path) -> None:
-    lines = [asked(f"{number % 7}?", f"{number}", score=number % 2, node="a/b") for number in range(30)]
+def test_the_same_source_gives_the_same_bytes(tmp_path: Path) -> None:
+    lines = [asked(f"{number % 7}?", f"{number}", score=number % 2) for number in range(30)]
     out = converted(tmp_path, *lines)
     first = {path.name: path.read_bytes() for path in out.iterdir()}
     assert {path.name: path.read_bytes() for path in converted(tmp_path, *lines).iterdir()} == first
-    convert(out / "sft.jsonl", tmp_path / "again")
-    assert (tmp_path / "again" / "sft.jsonl").read_bytes() == first["sft.jsonl"]
 
 
 def test_files_of_an_earlier_conversion_do_not_stay(tmp_path: Path) -> None:

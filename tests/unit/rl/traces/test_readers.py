@@ -1,4 +1,4 @@
-"""Each source becomes the same episodes: question, answer, reward, path of nodes."""
+"""Each source becomes the same episodes: question, answer, reward."""
 
 import gzip
 import json
@@ -18,12 +18,6 @@ from tests.unit.rl.traces.spans import Json, asked, attributes, chat_span, reque
 AGENT = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "travel"}
 
 
-def of_node(name: str, namespace: str) -> Json:
-    """Attributes of a span in a node of LangGraph's."""
-    metadata = {"langgraph_node": name, "langgraph_checkpoint_ns": namespace}
-    return {"openinference__span__kind": "CHAIN", "metadata": metadata}
-
-
 def run_of_spans(trace: str = "t1", question: str = "Where?") -> list[Json]:
     conversation = {"gen_ai__input__messages": [said("user", question)]}
     conversation["gen_ai__output__messages"] = [said("assistant", "There.")]
@@ -31,12 +25,9 @@ def run_of_spans(trace: str = "t1", question: str = "Where?") -> list[Json]:
     score = {"key": "gen_ai.evaluation.score.value", "value": {"intValue": "1"}}
     named = attributes({"gen_ai.evaluation.name": "judge"})
     root["events"] = [{"name": "gen_ai.evaluation.result", "attributes": [*named, score]}]
-    node = span("b", "research", trace=trace, parent="a", start=1, **of_node("research", "research:1"))
-    again = span("f", "helper", trace=trace, parent="b", start=2, **of_node("helper", "research:1|helper:2"))
-    inner = span("c", "helper", trace=trace, parent="f", start=2, **of_node("helper", "research:1|helper:2"))
-    model = span("d", "model", trace=trace, parent="c", start=3, **of_node("model", "research:1|helper:2|model:3"))
-    call = chat_span("e", "Find it", "Found", trace=trace, parent="d", start=4)
-    return [call, model, inner, again, node, root]  # spans are exported when they end
+    node = span("b", "research", trace=trace, parent="a", start=1, openinference__span__kind="CHAIN")
+    call = chat_span("c", "Find it", "Found", trace=trace, parent="b", start=2)
+    return [call, node, root]  # spans are exported when they end
 
 
 def otel_episodes(path: Path) -> list[Episode]:
@@ -46,9 +37,6 @@ def otel_episodes(path: Path) -> list[Episode]:
 def test_a_run_of_spans(tmp_path: Path) -> None:
     [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(*run_of_spans())]))
     assert (found.question, found.answer, found.reward) == ("Where?", "There.", 1.0)
-    [call] = found.calls
-    assert call.node == "research/helper/model"
-    assert [message["content"] for message in call.messages] == ["Find it", "Found"]
 
 
 def test_spans_of_traces_may_be_mixed_and_in_one_document(tmp_path: Path) -> None:
@@ -64,7 +52,7 @@ def test_spans_of_traces_may_be_mixed_and_in_one_document(tmp_path: Path) -> Non
 def test_a_trace_without_an_agent_is_one_run(tmp_path: Path) -> None:
     spans = [chat_span("a", "One?", "Eins", start=1), chat_span("b", "Two?", "Zwei", start=2)]
     [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(*spans)]))
-    assert (found.question, found.answer, found.reward, len(found.calls)) == ("One?", "Zwei", None, 2)
+    assert (found.question, found.answer, found.reward) == ("One?", "Zwei", None)
 
 
 @pytest.mark.parametrize(
@@ -102,31 +90,25 @@ def test_replies_of_openinference(tmp_path: Path, reply: Json, answer: str, drop
     why = Dropped(list)
     [found] = otel.read(write(tmp_path / "s.jsonl", [request(root, openinference_call(**reply))]), why)
     assert (found.question, found.answer, len(why[DropReason.NOT_TEXT])) == ("What?", answer, dropped)
-    assert [call.node for call in found.calls] == ["Crew"] * (1 - dropped)
 
 
-def test_an_inner_agent_that_is_no_node_of_ours_is_in_the_path(tmp_path: Path) -> None:
-    helper = span("b", "invoke_agent helper", parent="a", **AGENT | {"gen_ai__agent__name": "helper"})
-    spans = [span("a", "invoke_agent travel", **AGENT), helper, chat_span("c", "Find it", "Found", parent="b")]
-    [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(*spans)]))
-    assert [call.node for call in found.calls] == ["helper"]
-
-
-def test_tool_calls_of_spans(tmp_path: Path) -> None:
+def test_what_was_said_before_a_question_is_its_input_with_the_calls_of_tools(tmp_path: Path) -> None:
     call = {"type": "tool_call", "id": "1", "name": "add", "arguments": {"a": 1}}
     response = {"type": "tool_call_response", "id": "1", "response": "2"}
-    prompt = [said("user", "One more?"), {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [response]}]
-    known = {"gen_ai__system_instructions": [{"type": "text", "content": "Add."}]}
-    made = chat_span("a", "", "Two", **known, gen_ai__input__messages=prompt)
+    before = [said("user", "One more?"), {"role": "assistant", "parts": [call]}, {"role": "tool", "parts": [response]}]
+    prompt = [said("system", "Add."), *before, said("user", "Again?")]
+    made = chat_span("a", "", "Three", gen_ai__input__messages=prompt)
     [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(made)]))
     asked = {"type": "function", "id": "1", "function": {"name": "add", "arguments": {"a": 1}}}
-    assert found.calls[0].messages == [
-        {"role": "system", "content": "Add."},
-        {"role": "user", "content": "One more?"},
-        {"role": "assistant", "content": "", "tool_calls": [asked]},
-        {"role": "tool", "content": "2", "tool_call_id": "1"},
-        {"role": "assistant", "content": "Two"},
-    ]
+    assert (found.question, found.answer) == ("Again?", "Three")
+    assert found.inputs == {
+        "messages": [
+            {"role": "user", "content": "One more?"},
+            {"role": "assistant", "content": "", "tool_calls": [asked]},
+            {"role": "tool", "content": "2", "tool_call_id": "1"},
+            {"role": "user", "content": "Again?"},
+        ]
+    }
 
 
 def lc(kind: str, content: str, **more: Any) -> Json:
@@ -135,21 +117,13 @@ def lc(kind: str, content: str, **more: Any) -> Json:
     return {"lc": 1, "type": "constructor", "id": path, "kwargs": {"content": content, **more}}
 
 
-def langsmith_run(**model: Any) -> list[Json]:
+def langsmith_run(**root: Any) -> list[Json]:
     """The run of a graph and that of a model in it."""
-    tool_call = {"name": "add", "args": {"a": 1}, "id": "c1"}
     asked = {"messages": [["user", "How many?"]]}
     answered = {"messages": [lc("HumanMessage", "How many?"), lc("AIMessage", "Two.")]}
-    root = {"id": "r", "trace_id": "r", "run_type": "chain", "inputs": asked, "outputs": answered}
-    known = {
-        "inputs": {"messages": [[lc("SystemMessage", "Add."), lc("HumanMessage", "How many?")]]},
-        "outputs": {"generations": [[{"message": lc("AIMessage", "", tool_calls=[tool_call])}]]},
-        "extra": {
-            "metadata": {"langgraph_checkpoint_ns": "team:1|model:2"},
-            "invocation_params": {"tools": [{"type": "function", "function": {"name": "add"}}]},
-        },
-    }
-    return [root, {"id": "m", "trace_id": "r", "parent_run_id": "r", "run_type": "llm", **known, **model}]
+    known = {"id": "r", "trace_id": "r", "run_type": "chain", "inputs": asked, "outputs": answered}
+    model = {"inputs": asked, "outputs": {"generations": [[{"message": lc("AIMessage", "Hm.")}]]}}
+    return [{**known, **root}, {"id": "m", "trace_id": "r", "parent_run_id": "r", "run_type": "llm", **model}]
 
 
 def langsmith_episode(path: Path, dropped: Dropped | None = None) -> Episode:
@@ -160,17 +134,13 @@ def langsmith_episode(path: Path, dropped: Dropped | None = None) -> Episode:
 def test_a_langsmith_export(tmp_path: Path) -> None:
     found = langsmith_episode(write(tmp_path / "any.jsonl", langsmith_run()))
     assert (found.question, found.answer, found.reward, found.inputs) == ("How many?", "Two.", None, None)
-    [call] = found.calls
-    assert (call.node, call.tools[0]["function"]["name"]) == ("team/model", "add")
-    assert [message["role"] for message in call.messages] == ["system", "user", "assistant"]
-    assert call.messages[-1]["tool_calls"][0]["function"] == {"name": "add", "arguments": {"a": 1}}
 
 
 def test_nested_runs_and_feedback_in_the_run(tmp_path: Path) -> None:
     root, model = langsmith_run()
     nested = {**root, "child_runs": [model], "feedback_stats": {"thumbs": {"n": 2, "avg": 0.5}}}
     found = langsmith_episode(write(tmp_path / "any.jsonl", [nested]))
-    assert (found.reward, len(found.calls)) == (0.5, 1)
+    assert (found.question, found.reward) == ("How many?", 0.5)
 
 
 def test_feedback_beside_the_runs(tmp_path: Path) -> None:
@@ -189,27 +159,19 @@ def test_feedback_beside_the_runs(tmp_path: Path) -> None:
 
 
 def test_openai_outputs_and_a_reference(tmp_path: Path) -> None:
-    root, model = langsmith_run(
+    runs = langsmith_run(
         inputs={"messages": [{"role": "user", "content": [{"type": "text", "text": "How many?"}]}]},
         outputs={"choices": [{"message": {"role": "assistant", "content": "2"}}]},
+        reference_outputs={"answer": "3"},
     )
-    root["reference_outputs"] = {"answer": "2"}
-    found = langsmith_episode(write(tmp_path / "any.jsonl", [root, model]))
-    assert (found.gold, found.calls[0].messages[-1]) == ("2", {"role": "assistant", "content": "2"})
+    found = langsmith_episode(write(tmp_path / "any.jsonl", runs))
+    assert (found.question, found.answer, found.gold) == ("How many?", "2", "3")
 
 
-def test_the_path_is_that_of_the_nodes_around_a_call_and_a_failed_run_has_no_reward(tmp_path: Path) -> None:
-    def node(name: str) -> Json:
-        return {"extra": {"metadata": {"langgraph_node": name}}}
-
-    root, model = langsmith_run(parent_run_id="member", **node("member"))
-    root |= {"error": "down", "feedback": [{"key": "thumbs", "score": 0}]}
-    nodes: list[Json] = [
-        {"id": name, "trace_id": "r", "parent_run_id": up, "run_type": "chain", "name": name, **node(name)}
-        for name, up in (("team", "r"), ("member", "team"))
-    ]
-    found = langsmith_episode(write(tmp_path / "any.jsonl", [root, *nodes, model]))
-    assert (found.calls[0].node, found.reward) == ("team/member", None)
+def test_a_failed_run_has_no_reward(tmp_path: Path) -> None:
+    runs = langsmith_run(error="down", feedback=[{"key": "thumbs", "score": 0}])
+    found = langsmith_episode(write(tmp_path / "any.jsonl", runs))
+    assert (found.answer, found.reward) == ("", None)
 
 
 def chat_episode(tmp_path: Path, row: Json) -> Episode:

@@ -45,7 +45,7 @@ def test_nothing_survives_in_any_place_of_any_source(secret: str, before: str, a
     question = {"role": "user", "content": text}
     reply = {"role": "assistant", "content": f"So. {text}", "tool_calls": [call]}
     rows = [
-        {"messages": [["system", text], question, reply], "score": 1, "node": text, "tools": [{"d": text}]},
+        {"messages": [["system", text], question, reply], "score": 1, "id": text},
         {"messages": [question, {"role": "assistant", "content": "no"}], "score": 0},
         {"messages": [question, {"role": "assistant", "content": text}], "edit": text},
     ]
