@@ -37,8 +37,10 @@ from agentflow.graph.models.spec import Endpoint, ModelError
 from agentflow.graph.models.streamed import completion
 from agentflow.tools.borders import unbordered
 
-TIMEOUT = httpx.Timeout(1800.0, connect=15.0)
-"""Seconds until a reply that is not streamed, and to connect, which is slow where hundreds of calls begin at once."""
+CONNECT = 15.0
+"""Seconds to connect, which is slow where hundreds of calls begin at once."""
+WHOLE_TIMES = 3
+"""A reply that is not streamed may take so many times the limit on silence, since it is silent until it is complete."""
 
 WHOLE = frozenset({"tools", "functions", "n", "logprobs"})
 """Fields of requests that are not streamed: servers parse streamed calls differently, and omit log-probabilities."""
@@ -56,11 +58,13 @@ class EndpointModel(ChatOpenAI):
     _headers: dict[str, str] = PrivateAttr()
     _unsupported_forms: set[str] = PrivateAttr(default_factory=set)
     _limits: httpx.Timeout = PrivateAttr()
+    _whole_limits: httpx.Timeout = PrivateAttr()
     _streams: bool = PrivateAttr()
 
     @classmethod
     def of(cls, endpoint: Endpoint, sampling: Sampling) -> "EndpointModel":
         """Return the model at `endpoint`. Fields of `sampling` that are None are absent from its requests."""
+        whole = httpx.Timeout(WHOLE_TIMES * endpoint.silence or None, connect=CONNECT)
         model = cls(
             model=endpoint.model,
             base_url=endpoint.base_url,
@@ -69,7 +73,7 @@ class EndpointModel(ChatOpenAI):
             max_tokens=sampling.max_tokens,
             stop=list(sampling.stop) if sampling.stop else None,
             seed=sampling.seed,
-            timeout=TIMEOUT,
+            timeout=whole,
             max_retries=RETRIES,
             stream_usage=True,
             stream_chunk_timeout=None,  # `_limits` has it
@@ -78,7 +82,7 @@ class EndpointModel(ChatOpenAI):
             http_async_client=_client(),
         )
         model._endpoint = endpoint
-        model._limits = httpx.Timeout(endpoint.silence, connect=TIMEOUT.connect)
+        model._limits, model._whole_limits = httpx.Timeout(endpoint.silence or None, connect=CONNECT), whole
         model._headers = _headers(model.root_async_client)
         model._streams = URL(endpoint.base_url).host != ROLLOUT_HOST  # a training has no time to spare
         if endpoint.provider != "vllm":  # the others ignore its field, at the price of a whole reply
@@ -142,7 +146,7 @@ class EndpointModel(ChatOpenAI):
         url = f"{self._endpoint.base_url}/chat/completions"
         streams = self._streams and not WHOLE & body.keys()
         asked = {**body, "stream": True, "stream_options": {"include_usage": True}} if streams else body
-        limits = self._limits if streams else TIMEOUT
+        limits = self._limits if streams else self._whole_limits
         response = await connections().post(url, self._headers, json.dumps(asked).encode(), limits)
         if not 200 <= response.status < 300:
             refused: Any = await as_httpx(response, httpx.Request("POST", url))

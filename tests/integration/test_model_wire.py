@@ -233,6 +233,12 @@ async def test_a_server_that_hangs_is_given_up_once(begun: bool, stream: bool, m
     assert len(server.requests) == 1
 
 
+async def test_a_whole_reply_that_never_comes_is_given_up_by_the_same_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SILENCE_VARIABLE, "0.1")
+    with FakeOpenAI(lambda _: Fault.HANG) as server, fails(ModelError, "timeout", SILENCE_VARIABLE, "0.1"):
+        await reply_of(load_model(f"vllm:m@{server.base_url}"), QUESTION, logprobs=True)
+
+
 async def test_a_server_that_writes_is_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is put forward after each part, by less than the limit, and by several times it in all."""
     clock, arrived, received = Clock(monkeypatch), threading.Event(), ResponseHandler.data_received
