@@ -5,7 +5,6 @@ import shutil
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -28,17 +27,18 @@ def _parameter(name: str) -> object:
 TIERS = [_parameter(name) for name in NAMES]
 
 
-@lru_cache
-def _started(tier: str) -> ForkServerClient | str:
-    try:
-        return ForkServerClient(tier)
-    except SandboxError as error:
-        return str(error)
+_started: dict[str, ForkServerClient | str] = {}
+"""The servers that run, and why others do not."""
 
 
 def server(tier: str) -> ForkServerClient:
     """The running server of a tier; skips the test where that tier does not work."""
-    started = _started(tier)
+    if tier not in _started:
+        try:
+            _started[tier] = ForkServerClient(tier)
+        except SandboxError as error:
+            _started[tier] = str(error)
+    started = _started[tier]
     if isinstance(started, str):
         assert "ModuleNotFoundError" not in started, f"the tier lacks a file of ours: {started}"
         pytest.skip(f"the tier {tier} does not work: {started}{'' if BWRAP else ' (apt install bubblewrap)'}")
@@ -58,10 +58,10 @@ def executes_in(tier: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def close_all() -> None:
-    for tier in NAMES:
-        if isinstance(started := _started(tier), ForkServerClient):
+    for started in _started.values():
+        if isinstance(started, ForkServerClient):
             started.close()
-    _started.cache_clear()
+    _started.clear()
 
 
 def run(server: ForkServerClient, code: str, limits: Limits | None = None) -> Outcome:

@@ -19,19 +19,13 @@ from agentflow.tools.sandbox.limits import Outcome
 from tests.integration.sandbox import judge
 from tests.integration.sandbox.abuse import PROGRAMS, SEEN, program
 from tests.integration.sandbox.judge import LIMITS, Watch, World
-from tests.sandboxes import TIERS, close_all, new_processes, run, server
+from tests.sandboxes import TIERS, new_processes, run, server
 from tests.waiting import LAST_RESORT
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="the programs use system calls by their numbers"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers() -> Iterator[None]:
-    yield
-    close_all()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,16 +17,10 @@ from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.limits import Limits, SandboxError
 from tests.integration.sandbox.held import WAITS, waiting
-from tests.sandboxes import TIERS, close_all, descendants, executes_in, is_alive
+from tests.sandboxes import TIERS, descendants, executes_in, is_alive
 from tests.waiting import LAST_RESORT, until, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers() -> Iterator[None]:
-    yield
-    close_all()
 
 
 @pytest.fixture(params=TIERS)

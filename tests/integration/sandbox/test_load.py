@@ -18,19 +18,13 @@ from agentflow.tools.sandbox.limits import SLOTS, Limits, Outcome
 from agentflow.tools.sandbox.turns import turns
 from tests.cases import table
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
-from tests.sandboxes import TIERS, close_all, executes_in, is_alive, new_processes, run, server
+from tests.sandboxes import TIERS, executes_in, is_alive, new_processes, run, server
 from tests.waiting import LAST_RESORT, until, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
 
 LIMITS = Limits(seconds=LAST_RESORT)
 FAILURES = dict(table(__file__, "load.txt"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers() -> Iterator[None]:
-    yield
-    close_all()
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,15 @@
 """Programs as models write them: in every tier they do what they do outside."""
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.cases import programs
-from tests.sandboxes import TIERS, close_all, run, server
+from tests.sandboxes import TIERS, run, server
 
 PROGRAMS = programs(Path(__file__).parent / "cases/ordinary.txt")
 """Programs with their expected output, in the lines that begin with `#>`."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def servers() -> Iterator[None]:
-    yield
-    close_all()
 
 
 @pytest.mark.parametrize("tier", TIERS)
