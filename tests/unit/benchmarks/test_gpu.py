@@ -16,7 +16,6 @@ from benchmarks import gpu
 def test_it_fits_one_call_of_ten_minutes() -> None:
     assert sum(gpu.SECONDS.values()) <= 540
     assert sum(gpu.SECONDS[name] for name in gpu.A) == 300
-    assert len(Path(gpu.__file__).read_text().splitlines()) <= 300
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])

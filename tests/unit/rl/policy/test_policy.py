@@ -59,6 +59,15 @@ def outside(**fields: Any) -> ChatOpenAI:
     return ChatOpenAI(model="m", base_url="http://127.0.0.1:9/v1", api_key=SecretStr("none"), max_retries=0, **fields)
 
 
+def asking(model: Any) -> Any:
+    """A node that asks a model."""
+
+    async def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    return node
+
+
 QUESTION: dict[str, list[AnyMessage]] = {"messages": [HumanMessage("q")]}
 
 
@@ -137,14 +146,10 @@ async def test_the_policy_sees_the_schema_of_every_form(form: str) -> None:
 @pytest.mark.parametrize("options", [{"format": "json"}, {"response_format": {"type": "json_object"}}])
 @pytest.mark.parametrize("bound", [True, False])
 async def test_a_call_for_any_object_says_so(options: dict[str, Any], bound: bool) -> None:
-    model: Any = outside().bind(**options) if bound else outside(model_kwargs=options)
-
-    async def node(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [await model.ainvoke(state["messages"])]}
-
+    model = outside().bind(**options) if bound else outside(model_kwargs=options)
     server = Server('```json\n{"a": 1}\n```')
     with recording(server, "node") as (_, config):
-        state = await graph(node).ainvoke(QUESTION, config)
+        state = await graph(asking(model)).ainvoke(QUESTION, config)
     assert ANY_OBJECT in server.requests[0].messages[0]["content"]
     assert state["messages"][-1].text == '{"a": 1}'
 
@@ -200,10 +205,7 @@ async def test_other_nodes_ask_their_own_model() -> None:
 
 
 async def test_a_graph_that_a_tool_calls_has_a_path_of_its_own() -> None:
-    async def think(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [await outside().ainvoke(state["messages"])]}
-
-    first, second = chain(MessagesState, think=think), chain(MessagesState, think=think)
+    first, second = (chain(MessagesState, think=asking(outside())) for _ in range(2))
     first.name, second.name = "first", "second"
 
     async def node(state: MessagesState) -> dict[str, Any]:
@@ -231,13 +233,9 @@ def test_models_are_as_before_where_nothing_runs() -> None:
 @pytest.mark.parametrize("bound", [False, True])
 async def test_what_the_policy_does_not_give_is_refused(options: dict[str, Any], bound: bool) -> None:
     """One reply came back, and the node read the second; ids came where LangChain has log-probabilities."""
-    model: Any = outside().bind(**options) if bound else outside(**options)
-
-    async def node(state: MessagesState) -> dict[str, Any]:
-        return {"messages": [await model.ainvoke(state["messages"])]}
-
+    model = outside().bind(**options) if bound else outside(**options)
     with recording(Server("fine"), "node") as (_, config), pytest.raises(PolicyMisused):
-        await graph(node).ainvoke(QUESTION, config)
+        await graph(asking(model)).ainvoke(QUESTION, config)
 
 
 @pytest.mark.parametrize(
