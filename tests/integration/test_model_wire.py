@@ -164,7 +164,7 @@ async def test_half_a_stream_is_not_an_answer(fault: Fault) -> None:
 
 
 async def test_a_refused_connection_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    url, loop = closed_port(), asyncio.get_running_loop()
+    url, loop = f"http://127.0.0.1:{free_port()}/v1", asyncio.get_running_loop()
     connect, tries = loop.sock_connect, list[object]()
     monkeypatch.setattr(loop, "sock_connect", lambda *how: tries.append(how) or connect(*how))
     with fails(ModelError, "unreachable", url, configuration=False):
@@ -325,11 +325,6 @@ def test_a_program_ends_without_a_word_about_its_connections() -> None:
         command = [sys.executable, "-c", program, f"vllm:m@{server.base_url}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("4\n4\n4\n", "", 0)
-
-
-def closed_port() -> str:
-    """The base URL of a port of this machine at which nobody listens."""
-    return f"http://127.0.0.1:{free_port()}/v1"
 
 
 async def test_the_host_of_a_training_is_where_it_runs_now(monkeypatch: pytest.MonkeyPatch) -> None:

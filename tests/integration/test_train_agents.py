@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.rl.rollout.rollout import RolloutStatus
-from agentflow.rl.rollout.tokens import TokenStep, unpacked
+from agentflow.rl.rollout.tokens import unpacked
 from tests.integration.training import lines, rollouts, train, trains
 
 pytest.importorskip("verl")
@@ -51,12 +51,6 @@ def run(agent: str, model: Path, tasks: Path, tmp_path_factory: pytest.TempPathF
     return out
 
 
-def inspected(run: Path, step: int) -> TokenStep:
-    found = unpacked((run / "tokens" / f"{step:06d}.jsonl.gz").read_bytes())
-    assert found is not None
-    return found
-
-
 def test_no_rollout_is_lost_and_calls_are_read(run: Path) -> None:
     records = [record for step in STEPS for record in rollouts(run, step, "train")]
     assert Counter(record.outcome for record in records) == {RolloutStatus.OK: 16 * len(STEPS)}
@@ -71,7 +65,9 @@ def test_every_sampled_token_is_accounted_for_by_its_path(run: Path, agent: str)
         for record in rollouts(run, step, "train"):
             for call in record.calls:
                 sampled[call.node] += call.sampled_tokens
-        for row in inspected(run, step).rows:
+        found = unpacked((run / "tokens" / f"{step:06d}.jsonl.gz").read_bytes())
+        assert found is not None
+        for row in found.rows:
             for one in row.calls:
                 trained[one.node] += sum(one.mask)
         assert trained == sampled

@@ -82,18 +82,13 @@ def test_a_limit_of_dollars_names_the_models_that_have_no_price(tmp_path: Path) 
 # Reports and comparisons
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> tuple[Path, Path]:
+def test_a_report_says_what_it_wrote_or_why_it_cannot(tmp_path: Path) -> None:
     first = write_run(tmp_path / "seed", [record(n, correct=n < 20) for n in range(60)])
     second = write_run(tmp_path / "trained", [record(n, correct=n < 40) for n in range(50)], planner="openai:p")
-    return first, second
-
-
-def test_a_report_says_what_it_wrote_or_why_it_cannot(folders: tuple[Path, Path], tmp_path: Path) -> None:
-    done = run("report", *folders, "--out", tmp_path / "r.html")
+    done = run("report", first, second, "--out", tmp_path / "r.html")
     assert "110 traces of 2 evaluations" in " ".join(done.stdout.split())
     assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
-    done = call("eval", "report", *folders, "--out", tmp_path / "nowhere" / "r.html")
+    done = call("eval", "report", first, second, "--out", tmp_path / "nowhere" / "r.html")
     assert (done.exit_code, len(done.stderr.splitlines())) == (1, 1)
 
 

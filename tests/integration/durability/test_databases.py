@@ -31,20 +31,15 @@ async def saver(spec: str) -> AsyncIterator[BaseCheckpointSaver[Any]]:
         yield opened
 
 
-@pytest.fixture
-def settings(monkeypatch: pytest.MonkeyPatch) -> Context:
-    script = Scripted()
-    script.install(monkeypatch)
-    return Context(model=script.spec)
-
-
 def thread() -> Any:
     return threads.config_of(uuid4().hex)
 
 
-async def test_fifty_threads_at_once(saver: BaseCheckpointSaver[Any], settings: Context) -> None:
-    graph = build_graph([echo], checkpointer=saver)
-    found = await asyncio.gather(*(graph.ainvoke(question(), thread(), context=settings) for _ in range(50)))
+async def test_fifty_threads_at_once(saver: BaseCheckpointSaver[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Scripted()
+    script.install(monkeypatch)
+    graph = build_graph([echo], context=Context(model=script.spec), checkpointer=saver)
+    found = await asyncio.gather(*(graph.ainvoke(question(), thread()) for _ in range(50)))
     assert [state["answer"] for state in found] == ["hello"] * 50
 
 
@@ -60,15 +55,11 @@ async def test_objects_written_as_json_are_refused(saver: BaseCheckpointSaver[An
 # What goes wrong
 
 
-async def use_without_table(spec: str) -> None:
-    async with open_checkpointer(spec) as saver:
-        await saver.conn.execute("DROP TABLE checkpoints")
-        await saver.aget_tuple(thread())
-
-
 async def test_a_database_that_fails_in_the_middle(spec: str) -> None:
     with fails(CheckpointError, "unusable"):
-        await use_without_table(spec)
+        async with open_checkpointer(spec) as saver:
+            await saver.conn.execute("DROP TABLE checkpoints")
+            await saver.aget_tuple(thread())
 
 
 async def test_files_that_cannot_be_used(tmp_path: Path) -> None:

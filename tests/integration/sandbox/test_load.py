@@ -19,7 +19,7 @@ from agentflow.tools.sandbox.turns import turns
 from tests.cases import table
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
 from tests.sandboxes import TIERS, executes_in, is_alive, new_processes, run, server
-from tests.waiting import LAST_RESORT, until, until_async
+from tests.waiting import LAST_RESORT, until_async
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's")
 
@@ -47,13 +47,9 @@ async def test_as_many_as_there_are_slots_run_at_once_and_the_others_after_them(
         found = await asyncio.to_thread(await_waiting, at_once)
         assert len(found) == at_once
         let_go(found)
-        await asyncio.to_thread(_until_gone, found)
+        await until_async(lambda found=found: not any(is_alive(pid) and waits(pid) for pid in found))
     outcomes = await asyncio.gather(*started)
     assert [(outcome.stdout, outcome.status) for outcome in outcomes] == [(str(n), 0) for n in range(number)]
-
-
-def _until_gone(pids: set[int]) -> None:
-    until(lambda: not any(is_alive(pid) and waits(pid) for pid in pids))
 
 
 @pytest.mark.parametrize("name", TIERS)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -64,14 +64,10 @@ async def test_a_call_that_was_edited_is_the_call_that_was_made(scripted: Script
 # The stream
 
 
-async def streamed(graph: Agent, **options: Any) -> list[tuple[BaseMessage, dict[str, Any]]]:
-    return [part async for part in graph.astream(question(), THREAD, stream_mode="messages", **options)]
-
-
 async def test_the_answers_words_are_streamed_and_nothing_else(scripted: Script) -> None:
     long = "It is a word of five letters, which stands in the dictionary.\n**Answer:** " + "hello " * 20
     graph = agent(scripted(generator=long))
-    parts = await streamed(graph)
+    parts = [part async for part in graph.astream(question(), THREAD, stream_mode="messages")]
     answer = (await graph.aget_state(THREAD)).values["messages"][-1]
     assert {metadata["langgraph_node"] for _, metadata in parts} == {"generator"}
     assert {type(chunk) for chunk, _ in parts} == {AIMessageChunk}

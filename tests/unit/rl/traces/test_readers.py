@@ -174,14 +174,10 @@ def test_a_failed_run_has_no_reward(tmp_path: Path) -> None:
     assert (found.answer, found.reward) == ("", None)
 
 
-def chat_episode(tmp_path: Path, row: Json) -> Episode:
-    [found] = chat.read(write(tmp_path / "chat.jsonl", [row]), Dropped(list))
-    return found
-
-
 @pytest.mark.parametrize(("score", "reward"), table(__file__, "scores.txt"))
 def test_scores_of_chat_rows(tmp_path: Path, score: Json, reward: float | None) -> None:
-    assert chat_episode(tmp_path, asked("How?", "So.", **score)).reward == reward
+    [found] = chat.read(write(tmp_path / "chat.jsonl", [asked("How?", "So.", **score)]), Dropped(list))
+    assert found.reward == reward
 
 
 def test_every_bad_line_is_counted_with_its_number(tmp_path: Path) -> None:
