@@ -44,6 +44,9 @@ _LITERAL = re.compile(
 )
 _PATH = re.compile(r"(?<![^\s\"'(=])[C-Z]:(?:\\(?!u[0-9a-fA-F]{4})[^\s\\/:*?\"'<>|]{2,}+)+")
 
+_FENCE = re.compile(r"```(\w?)")
+"""A code fence, and the beginning of its language, which only an opening one has."""
+
 _SEPARATORS = r"[ \t_‐‑–-]"  # includes typographic hyphens
 _MARKUP = "*_`#>\"' \t"
 
@@ -155,7 +158,7 @@ def _key(label: str) -> str:
 
 def _read_lines(reply: str, labels: Labels, ends: Sequence[str]) -> dict[str, str]:
     spellings = (*ends, *(spelling for spellings in labels.values() for spelling in spellings))
-    matches = list(label_pattern(spellings).finditer(reply))
+    matches = list(_labels_of(reply, spellings))
     key_of = {spelling: _key(spelling) for spelling in {match["label"] for match in matches}}
     present = set(key_of.values())
     label_of = {
@@ -168,12 +171,28 @@ def _read_lines(reply: str, labels: Labels, ends: Sequence[str]) -> dict[str, st
     for match in reversed(matches):
         label = label_of.get(key_of[match["label"]])
         if key_of[match["label"]] in others:
-            end = match.start()
+            if "=" not in match[0]:  # our own labels have a colon: this is `result = 3` in a program
+                end = match.start()
         elif label is not None:
             if label not in values and (value := _clean(reply[match.end() : end])):
                 values[label] = value
             end = match.start()
     return values
+
+
+def _labels_of(reply: str, spellings: tuple[str, ...]) -> Iterator[re.Match[str]]:
+    """Yield the labels in `reply`, but not those inside a code fence that opens in a value: a program's variables."""
+    fences = [(found.start(), bool(found[1]) or not at % 2) for at, found in enumerate(_FENCE.finditer(reply))]
+    labelled, at, closed = False, 0, -1
+    for match in label_pattern(spellings).finditer(reply):
+        while at < len(fences) and fences[at][0] < match.start():
+            start, opens = fences[at]
+            at += 1
+            if labelled and opens and start > closed and at < len(fences):
+                closed = fences[at][0]
+        if match.start() > closed:
+            labelled = True
+            yield match
 
 
 @lru_cache(maxsize=64)
