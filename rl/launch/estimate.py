@@ -130,8 +130,8 @@ def estimate(config: DictConfig) -> Estimate:
     size, rank = shape.parameters, verl.model.lora_rank
     trained = shape.adapter(rank) if rank else size
     precision = OmegaConf.select(verl, "actor.fsdp_config.mixed_precision.param_dtype")
-    frozen = size * (4.0 if precision == "fp32" else 2.0) if rank else 0.0
-    best = frozen + 4.0 * trained
+    base = size * (4.0 if precision == "fp32" else 2.0) if rank else 0.0
+    best = base + 4.0 * trained  # what the checkpoint of the best step holds: all weights
     weights, moments = best / gpus, 8 * trained / gpus
     cpu, width = config.trainer.device == "cpu", 4 if verl.rollout.dtype == "float32" else 2
     room = float(environment(config).get("VLLM_CPU_KVCACHE_SPACE", 0)) * 2**30
@@ -168,8 +168,8 @@ def estimate(config: DictConfig) -> Estimate:
     longest, workers = config.prompt_tokens + config.response_tokens, verl.rollout.agent.num_workers
     fits = f"the KV cache has room for {kv_tokens // longest:,} of {longest:,} tokens"
     lines.append(f"rollouts at once: {min(number, concurrency(config) * workers):,}; {fits}")
-    if others := config.options.get("frozen"):
-        asked, own = number * FROZEN_CALLS, f"@http://{ROLLOUT_HOST}/" in others
+    if frozen_model := config.options.get("frozen"):
+        asked, own = number * FROZEN_CALLS, f"@http://{ROLLOUT_HOST}/" in frozen_model
         pace = f"which at {RATE} a minute take {asked / RATE:.1f} minutes a step"
         pace = f"on the same engine as {number * TURNS:,} of the policy" if own else pace
         total = f"{asked:,} a step, about {asked * config.steps:,} in {config.steps:,} steps"

@@ -12,12 +12,12 @@ from typing import Any
 from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 
-_build = FSDPEngine._build_lora_module
+_build_lora_module = FSDPEngine._build_lora_module
 
 
-def build(engine: FSDPEngine, module: Any) -> Any:
+def build_lora_module(engine: FSDPEngine, module: Any) -> Any:
     """Return the model with verl's adapter, and its frozen weights in the precision of computing."""
-    module = _build(engine, module)
+    module = _build_lora_module(engine, module)
     precision = (engine.engine_config.mixed_precision or {}).get("param_dtype", "bf16")
     for parameter in module.parameters():
         if not parameter.requires_grad:
@@ -25,4 +25,4 @@ def build(engine: FSDPEngine, module: Any) -> Any:
     return module
 
 
-FSDPEngine._build_lora_module = build
+FSDPEngine._build_lora_module = build_lora_module

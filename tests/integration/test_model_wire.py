@@ -239,6 +239,12 @@ async def test_a_whole_reply_that_never_comes_is_given_up_by_the_same_setting(mo
         await reply_of(load_model(f"vllm:m@{server.base_url}"), QUESTION, logprobs=True)
 
 
+def test_zero_seconds_are_no_limit_to_synchronous_calls_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SILENCE_VARIABLE, "0")
+    with FakeOpenAI(lambda _: "4") as server:
+        assert load_model(f"vllm:m@{server.base_url}").invoke(QUESTION).text == "4"
+
+
 async def test_a_server_that_writes_is_never_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is put forward after each part, by less than the limit, and by several times it in all."""
     clock, arrived, received = Clock(monkeypatch), threading.Event(), ResponseHandler.data_received
