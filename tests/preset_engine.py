@@ -5,6 +5,7 @@ settings are the preset's; only the device, the number of GPUs and the model dif
 step moves the policy. Prints one line of JSON.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ ROWS = [(700, 400), (30, 60), (512, 33), (900, 120)]
 DEVICE = ("trainer.device=cpu", "trainer.n_gpus_per_node=1")
 
 
-def main(preset: str, model: Path, out: Path) -> dict[str, float]:
+def main(preset: str, model: Path, out: Path, *overrides: str) -> dict[str, Any]:
     """Return differences of log-probabilities, in nats: means over all response tokens."""
     from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
 
@@ -31,7 +32,7 @@ def main(preset: str, model: Path, out: Path) -> dict[str, float]:
     from agentflow.rl.settings import compose_settings
 
     plain = {kind: kind.forward for kind in (Qwen2ForCausalLM, Qwen3ForCausalLM)}  # before verl replaces them
-    small = [*DEVICE, f"start={model}", f"out={out}", "lr=1e-2"]
+    small = [*DEVICE, f"start={model}", f"out={out}", "lr=1e-2", *overrides]
     config = compose_settings(preset, small)
     OmegaConf.set_struct(config, False)
     OmegaConf.resolve(config)
@@ -46,6 +47,7 @@ def main(preset: str, model: Path, out: Path) -> dict[str, float]:
 
     distributed.init_process_group("gloo", init_method=f"file://{out}.store", rank=0, world_size=1)
     verl, temperature = config.actor_rollout_ref, config.temperature
+    torch.manual_seed(0)  # an adapter begins at random
     worker = ActorRolloutRefWorker(verl, role="actor")
     worker.init_model()
     worker.set_loss_fn(partial(flow_grpo_loss, config=omega_conf_to_dataclass(verl.actor)))
@@ -99,6 +101,8 @@ def main(preset: str, model: Path, out: Path) -> dict[str, float]:
     checkpoint = out / "checkpoints" / "global_step_1"
     worker.actor.save_checkpoint(str(checkpoint / "actor"), global_step=1)
     after = log_probs()
+    held = dict(worker.actor.engine.module.named_parameters())
+    trained = [part.data.to_local() for _, part in sorted(held.items()) if part.requires_grad]
     export(checkpoint, out / "exported")
     return {
         "trainer": apart(before.unbind(), exact),
@@ -106,9 +110,10 @@ def main(preset: str, model: Path, out: Path) -> dict[str, float]:
         "gradient": float(tensordict_utils.get(updated, "metrics")["grad_norm"][0]),
         "moved": apart(after.unbind(), before.unbind()),
         "export": apart(transformers(out / "exported", torch.float32), after.unbind()),
+        "trained": hashlib.sha256(b"".join(part.float().numpy().tobytes() for part in trained)).hexdigest(),
         "checkpoint": float(sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())),
     }
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))))
+    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])))

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,16 +17,30 @@ from tests.qwen import GPU_PRESETS, tiny_model
 pytestmark = [trains, needs_templates]
 
 
-@pytest.mark.parametrize("preset", GPU_PRESETS)
-def test_it_is_transformers_and_what_it_trains_is_exported(preset: str, tmp_path: Path) -> None:
+def updated(preset: str, out: Path, *overrides: str) -> dict[str, Any]:
+    """Train a tiny model of a preset's architecture for one update, in a process of its own."""
     family, tied, _ = GPU_PRESETS[preset]
-    model = tiny_model(tmp_path / "model", family, tied=tied)
-    command = [sys.executable, "-m", "tests.preset_engine", preset, str(model), str(tmp_path / "run")]
+    model = tiny_model(out / "model", family, tied=tied)
+    command = [sys.executable, "-m", "tests.preset_engine", preset, str(model), str(out / "run"), *overrides]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("preset", GPU_PRESETS)
+def test_it_is_transformers_and_what_it_trains_is_exported(preset: str, tmp_path: Path) -> None:
+    found = updated(preset, tmp_path)
     print(preset, found)
     assert found["trainer"] < 1.2 * found["bfloat16"], "the only difference is the rounding of bfloat16"
     assert found["gradient"] > 0
     assert found["moved"] > 2 * found["export"]
     assert found["export"] < 2 * found["bfloat16"], "an adapter that is merged is rounded once more"
+
+
+def test_a_frozen_base_in_bfloat16_changes_no_bit_of_an_update(tmp_path: Path) -> None:
+    halved = updated("qwen2.5-7b-lora", tmp_path / "halved")
+    single = "actor_rollout_ref.model.external_lib=agentflow.rl.trainer.fused_head"
+    whole = updated("qwen2.5-7b-lora", tmp_path / "whole", single)
+    assert halved["trained"] == whole["trained"]
+    assert halved["checkpoint"] < whole["checkpoint"]
