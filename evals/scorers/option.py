@@ -21,6 +21,8 @@ from agentflow.evals.scorers.score import Score, decided, undecided
 _FIRST, _LETTERS = 0xE000, 0x100
 _MENTIONS = r"[\ue000-\ue0ff]"
 """Private-use characters that represent the options, in order; a mention by letter has a code that is 0x100 higher."""
+_RESERVED = re.compile(r"[\ue000-\ue1ff]")
+"""Those of both ranges: an answer that contains them chooses no option by them."""
 _LABEL = re.compile(r"(?<![A-Za-z0-9_'’/.])(?<![A-Za-z0-9]-)([\[(]?)([A-Z])(?![A-Za-z0-9_'’/])(?!-\w)(?!\.\w)([)\]]?)")
 _BESIDE = re.compile(
     r"(?P<letter>[\ue100-\ue1ff])[)\]]{0,2}[\s.:,;(\[=–—-]{0,4}(?:(?:the|an?) )?(?P<text>[\ue000-\ue0ff])"
@@ -152,7 +154,7 @@ _LONGEST = 4_000
 
 def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     """Score whether `answer` chooses the option with the letter `gold`; `options` maps capital letters to texts."""
-    text = plain(final_answer(answer)).replace("**", "")[-_LONGEST:]
+    text = _RESERVED.sub(" ", plain(final_answer(answer)).replace("**", "")[-_LONGEST:])
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip()).strip('*_`" ')
     if not text:
         return decided(False, "no answer")
