@@ -47,6 +47,13 @@ def test_a_row_may_have_the_graphs_input(tmp_path: Path) -> None:
     assert inputs(Task(id="1", question="q"))["messages"] == [HumanMessage("q")]
 
 
+@pytest.mark.parametrize("column", ["inputs", "context", "config"])
+def test_a_question_is_another_task_where_the_graph_gets_more_with_it(tmp_path: Path, column: str) -> None:
+    """All but the first of such rows were dropped in silence: the last questions of conversations are often alike."""
+    rows = [{"question": "And in metres?", column: {"before": before}} for before in ("3 feet", "3 yards", "3 feet")]
+    assert len(read_tasks(written(tmp_path / "t.jsonl", *rows), graded=False)) == 2
+
+
 @pytest.mark.parametrize(
     ("row", "answer"),
     [
