@@ -138,7 +138,7 @@ class ReplayLogs:
     @property
     def rollouts(self) -> list[str]:
         """Names of the rollouts that ended."""
-        return sorted(name for name, entries in self._entries.items() if entries[-1].kind == "end")
+        return sorted(name for name in self._entries if self.of(name).end)
 
     def of(self, rollout: str) -> ReplayLog:
         """The replay log of a rollout."""

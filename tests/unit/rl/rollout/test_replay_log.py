@@ -131,6 +131,14 @@ async def test_rollouts_share_a_file_and_no_answers(tmp_path: Path) -> None:
     assert outcome(first[0]) != outcome(first[1])
 
 
+async def test_what_arrives_after_the_end_of_a_rollout_does_not_undo_it(tmp_path: Path) -> None:
+    """A thread cannot be ended: the model that it asked answers after its rollout has run out of time."""
+    replay_logs = ReplayLogs(tmp_path / "replay log")
+    replay_logs.of("1/0").ended("timed_out", 0.0)
+    replay_logs.of("1/0").add("model", "late", {})
+    assert ReplayLogs(tmp_path / "replay log", live=False).rollouts == ["1/0"]
+
+
 async def test_what_was_not_asked_before_ends_a_playback() -> None:
     replay_log = ReplayLog("1/0")
     trajectory = await rollout(World(), replay_log)
