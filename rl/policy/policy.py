@@ -96,6 +96,8 @@ class Serving:
     """Part of the URLs of its nodes (`agentflow.rl.rollout.capture`)."""
     captured: dict[str, Context] = field(default_factory=dict)
     """Contexts of the nodes that have a URL, by its path."""
+    answering: WeakSet[asyncio.Task[Any]] = field(default_factory=WeakSet)
+    """Calls that threads wait for."""
 
     def refuse(self, why: str, code: str = "") -> PolicyMisused:
         """Record that a call cannot be answered."""
@@ -135,6 +137,8 @@ def serving(
         yield served
     finally:
         _under_way.discard(served)
+        for answer in served.answering:
+            answer.cancel()  # a thread may outlive its rollout
         if not _under_way:
             os.environ.pop(UNDER_WAY, None)
         _serving.reset(token)
@@ -252,6 +256,9 @@ class Policy(BaseChatModel):
         begun: Future[None] = Future()
 
         async def answered() -> ChatResult:
+            task = asyncio.current_task()
+            assert task
+            served.answering.add(task)
             begun.set_result(None)
             return await self._answer(served, messages, stop, options)
 
@@ -326,10 +333,18 @@ def inherit_context() -> None:
 
     def submitted(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         if _serving.get() is not None:
-            found: Future[Any] = Context().run(submit, self, copy_context().run, fn, *args, **kwargs)
+            found: Future[Any] = Context().run(submit, self, copy_context().run, _returned, fn, *args, **kwargs)
         else:
             found = submit(self, fn, *args, **kwargs)
         return found
 
     threading.Thread.start = started  # type: ignore[method-assign]
     ThreadPoolExecutor.submit = submitted  # type: ignore[method-assign,assignment]
+
+
+def _returned(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of a rollout; its exit, as of code that a model wrote, would end the process from any loop."""
+    try:
+        return function(*args, **kwargs)
+    except SystemExit as error:
+        raise RuntimeError(f"exit({error.code!r}) was called").with_traceback(error.__traceback__) from None

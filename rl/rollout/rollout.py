@@ -21,7 +21,7 @@ from typing import Any, Self, SupportsFloat
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig, RunnableSequence
-from langchain_core.runnables.config import merge_configs
+from langchain_core.runnables.config import merge_configs, run_in_executor
 from langgraph.pregel import Pregel
 from pydantic import BaseModel, Field, field_serializer
 
@@ -278,7 +278,7 @@ def _call_of(app: Trainable, graph: Any, task: Task) -> dict[str, Any]:
 
 
 async def _answered(answer: Callable[[Task, Any], Any], task: Task, asked: Any) -> Any:
-    found = answer(task, asked)
+    found = await run_in_executor(None, answer, task, asked)
     return await found if inspect.isawaitable(found) else found
 
 
@@ -329,7 +329,7 @@ async def decided_reward(app: Trainable, task: Task, trace: Trace) -> float | No
 
     Raises RewardError.
     """
-    found = app.reward(task, trace.state)
+    found = await run_in_executor(None, app.reward, task, trace.state)  # it may block, as the client of a judge does
     if not inspect.isawaitable(found):
         return _checked(found, task)
 

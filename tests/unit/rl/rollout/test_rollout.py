@@ -61,12 +61,15 @@ async def test_a_rollout_that_ends_has_a_reward_and_its_calls_and_their_times_wi
     assert RolloutTrace.model_validate_json(line).spans == record.spans
 
 
-@pytest.mark.parametrize("hangs", ["tool", "policy"])
-async def test_what_hangs_ends_its_rollout(hangs: str) -> None:
-    """A blocking call cannot be taken back from its thread, but nobody waits for it any more."""
+@pytest.mark.parametrize(("hangs", "calls"), [("tool", 0), ("policy", 0), ("reward", 1)])
+async def test_what_hangs_ends_its_rollout(hangs: str, calls: int) -> None:
+    """A blocking call cannot be taken back from its thread, but nobody waits for it any more.
+
+    A reward, which may ask a judge by a blocking client, held the event loop, and so all rollouts.
+    """
     released = threading.Event()
 
-    def tool(state: Sum) -> dict[str, str]:
+    def blocked(*_: Any) -> dict[str, str]:
         released.wait(LAST_RESORT)
         return {}
 
@@ -75,11 +78,25 @@ async def test_what_hangs_ends_its_rollout(hangs: str) -> None:
         raise AssertionError
 
     try:
-        trajectory = await rollout(app(tool if hangs == "tool" else asks), policy, seconds=0.3)
+        hanging = {"tool": app(blocked), "policy": app(), "reward": app(reward=blocked)}[hangs]
+        trajectory = await rollout(hanging, policy if hangs == "policy" else None, seconds=0.3)
     finally:
         released.set()
-    assert (trajectory.status, trajectory.reward, trajectory.calls) == (RolloutStatus.TIMED_OUT, 0.0, [])
+    assert (trajectory.status, trajectory.reward, len(trajectory.calls)) == (RolloutStatus.TIMED_OUT, 0.0, calls)
     assert "0.3 s" in trajectory.trace.error
+
+
+@pytest.mark.parametrize("part", ["node", "reward"])
+async def test_code_that_exits_ends_its_rollout_alone(part: str) -> None:
+    """It ended the whole command in silence, with exit code 0; models write `exit()` for tools that run Python."""
+
+    def leaves(*_: Any) -> Any:
+        raise SystemExit
+
+    trajectory = await rollout(app(leaves) if part == "node" else app(reward=leaves))
+    assert trajectory.status == RolloutStatus.CRASHED
+    assert "exit(None)" in trajectory.trace.error
+    assert "test_rollout.py" in trajectory.trace.error
 
 
 def _raises(error: Exception) -> Any:

@@ -45,3 +45,21 @@ async def test_a_rollout_that_ran_out_of_time_says_which_calls_had_no_answer() -
     ended = await run(app(sync.one), sync.one, TASK, Together(2), id="r", seconds=0.3)
     assert ended.status == RolloutStatus.TIMED_OUT
     assert "1 of its 1 model calls" in ended.trace.error
+
+
+@pytest.mark.parametrize("graph", [sync.one, sync.openai])
+async def test_what_a_thread_waits_for_ends_with_its_rollout(graph: Any) -> None:
+    """The engine went on sampling for rollouts that had run out of time, beside those that had not."""
+    asked, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def policy(request: ChatRequest) -> TokenReply:
+        asked.set()
+        try:
+            return await asyncio.Future()
+        finally:
+            cancelled.set()
+
+    playing = asyncio.create_task(run(app(graph), graph, TASK, policy, id="r", seconds=LAST_RESORT))
+    await asked.wait()
+    playing.cancel()
+    await cancelled.wait()
