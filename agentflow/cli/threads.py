@@ -169,7 +169,7 @@ def _confirm(chosen: list[str], yes: bool) -> None:
 
 
 def _age(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    match = re.fullmatch(r"(\d{1,5})([mhdw])", text.strip())
     if match is None:
         fail(f"--older-than {text} is no age; write 90m, 12h, 30d or 4w", MISUSED)
     return timedelta(**{_UNITS[match[2]]: int(match[1])})

@@ -11,10 +11,10 @@ from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
 
 from agentflow.rl.apps.agent import run_config, trainable_agent
-from agentflow.rl.apps.trainable import AppError, Trainable, compiled, made_anew
+from agentflow.rl.apps.trainable import AppError, Trainable, compiled, made_anew, making
 from agentflow.rl.policy.node_paths import node_patterns
 from agentflow.tools.json_codec import object_from_json
-from agentflow.tools.named_object import NamedObjectError, named_object
+from agentflow.tools.named_object import named_object
 
 SERVED = Path("langgraph.json")
 """The file in which LangGraph's server finds graphs, in the current folder."""
@@ -43,11 +43,8 @@ def load_app(name: str, /, **options: Any) -> Trainable:
     options of `rl.apps.agent.trainable_agent`; a function gets the options that it has parameters for, and `config` as
     LangGraph's server gives it. The module may be in the current folder. Raises AppError.
     """
-    try:
+    with making(name):
         found = named_object(full_name(name))
-    except NamedObjectError as error:
-        hint = "; training does not use the key, so any value will do" if "API_KEY" in str(error) else ""
-        raise AppError(f"the app cannot be loaded: {error}{hint}", code="not_loaded") from error
     of_run: dict[str, Any] = {}
     if callable(found) and not isinstance(found, Runnable):
         known = inspect.signature(found).parameters
@@ -56,10 +53,8 @@ def load_app(name: str, /, **options: Any) -> Trainable:
         options = {key: value for key, value in options.items() if key not in own}
         if "config" in known and ("config" in own or known["config"].default is Parameter.empty):
             own["config"] = of_run["config"] = run_config(own.get("config") or {})
-        try:
+        with making(name):
             found = partial(found, **own) if made_anew(found) else found(**own)
-        except TypeError as error:
-            raise AppError(f"'{name}' does not take these options ({error})", code="unknown_options") from error
     try:
         if isinstance(found, Runnable | StateGraph | partial):
             made = found if isinstance(found, partial) else compiled(found)

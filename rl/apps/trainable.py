@@ -5,7 +5,8 @@ model calls of the trained nodes; the graph needs no change.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from agentflow.graph.run.runner import Graph
 from agentflow.graph.run.task import Task
 from agentflow.rl.policy.node_paths import Nodes
 from agentflow.tools.coded_error import CodedError
+from agentflow.tools.named_object import NamedObjectError, error_line
 
 Split = Literal["train", "test"]
 
@@ -76,8 +78,22 @@ class Trainable:
         """Return the compiled graph, or what makes it for each rollout."""
         if isinstance(self.graph, Runnable) or made_anew(self.graph):
             return self.graph
-        found: Graph = compiled(self.graph())
+        with making(self.name):
+            found: Graph = compiled(self.graph())
         return found
+
+
+@contextmanager
+def making(name: str) -> Iterator[None]:
+    """Raise AppError for whatever the user's code in the block raises."""
+    try:
+        yield
+    except AppError:
+        raise
+    except Exception as error:
+        said = str(error) if isinstance(error, NamedObjectError) else f"{name} cannot be made ({error_line(error)})"
+        hint = "; training does not use the key, so any value will do" if "API_KEY" in said else ""
+        raise AppError(f"the app cannot be loaded: {said}{hint}", code="not_loaded") from error
 
 
 def made_anew(function: Any) -> bool:
@@ -89,7 +105,8 @@ def made_anew(function: Any) -> bool:
 def compiled(found: Any) -> Any:
     """Return what a user exports as what runs: a graph is compiled. Raises AppError for what is none."""
     if isinstance(found, StateGraph):
-        return found.compile()
+        with making("the graph"):
+            return found.compile()
     if not isinstance(found, Runnable):
         raise AppError(f"a {type(found).__name__} is no graph", code="no_app")
     steps = found.steps if isinstance(found, RunnableSequence) else [found]

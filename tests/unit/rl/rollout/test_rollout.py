@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 import pytest
+from langgraph.graph import StateGraph
 
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task
@@ -275,6 +276,8 @@ async def test_a_call_that_cannot_be_served_ends_the_rollout(
         ("nowhere:app", {}, "not_loaded", "nowhere"),
         ("json:nothing", {}, "not_loaded", "nothing"),
         ("json:dumps", {"obj": 1}, "no_app", "str"),
+        ("fractions:Fraction", {"numerator": "x"}, "not_loaded", "ValueError"),
+        ("fractions:Fraction", {"numerator": []}, "not_loaded", "TypeError"),
         ("agentflow.rl.apps.planner:atlas", {"turns": 3}, "unknown_options", "turns"),
         ("examples.help_desk:app", {"turns": 3}, "unknown_options", "turns"),
     ],
@@ -282,3 +285,8 @@ async def test_a_call_that_cannot_be_served_ends_the_rollout(
 def test_names_that_are_no_app(name: str, options: dict[str, Any], code: str, named: str) -> None:
     with fails(AppError, code, name.partition(":")[0], named):
         load_app(name, **options)
+
+
+def test_a_graph_that_cannot_be_compiled_is_no_app() -> None:
+    with fails(AppError, "not_loaded", "entrypoint"):
+        app(graph=lambda: StateGraph(Sum)).built()
