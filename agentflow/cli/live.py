@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentflow.cli.group import FAILED, MISUSED, fail
+from agentflow.cli.group import MISUSED, fail
 from agentflow.cli.listening import listen, url_of
 from agentflow.cli.option_groups import OptionGroup
 from agentflow.cli.options import Overrides, agent_of, check_training, context_of
@@ -51,19 +51,19 @@ def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, k
     check_training("--learn")
     import uvicorn
 
-    from agentflow.graph.models.spec import ModelError
-    from agentflow.rl.live.journal import JournalError, Traffic
+    from agentflow.rl.live.journal import Traffic
     from agentflow.rl.live.learner import Learner, LearningSettings, used_ids
     from agentflow.rl.live.server import LiveAgent
     from agentflow.rl.live.versions import Versions
     from agentflow.rl.micro.chat_model import SHIPPED, TRAINED
+    from agentflow.rl.settings import TrainingSettings, compose_settings
 
     assert learning.folder
     assert learning.held_out
     fields = {"model": learning.model, "models": {"planner": spec}, "max_turns": 6}
     context = context_of(fields, learning.context or ())
     _check_held_out(learning.held_out)
-    _check_settings(learning.training or [])
+    TrainingSettings.of(compose_settings("atlas-cpu", learning.training or []))  # says which setting is wrong
     model = spec.partition(":")[2]
     folder = learning.folder.absolute()
     settings = LearningSettings(
@@ -76,17 +76,12 @@ def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, k
     )
     listening = listen(host, port, needs_key)
     with ExitStack() as stack, listening:
-        try:
-            versions = Versions(folder, _print)
-            stack.callback(versions.close)
-            traffic = Traffic(folder, used_ids(folder))
-            stack.callback(traffic.close)
-            learner = Learner(settings, traffic, versions)
-            learner.load(versions.current)
-        except JournalError as error:
-            fail(f"--learn {folder}: {error}", MISUSED)
-        except ModelError as error:
-            fail(f"--learn {folder}: {error}", MISUSED if error.configuration else FAILED)
+        versions = Versions(folder, _print)
+        stack.callback(versions.close)
+        traffic = Traffic(folder, used_ids(folder))
+        stack.callback(traffic.close)
+        learner = Learner(settings, traffic, versions)
+        learner.load(versions.current)
         live = LiveAgent(agent_of(context), learner, versions, traffic, key)
         url = f"{url_of(host, listening)}/v1"
         typer.echo(f"serving the agent with version {versions.current} of its planner at {url} (Ctrl-C ends it)")
@@ -115,13 +110,3 @@ def _check_held_out(path: Path) -> None:
     except BenchmarkError as error:
         fail(f"--held-out {path}: {error}", MISUSED)
     fail(f"--held-out {path} has no tasks", MISUSED)
-
-
-def _check_settings(training: list[str]) -> None:
-    """End the command if a setting of the training is wrong."""
-    from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
-
-    try:
-        TrainingSettings.of(compose_settings("atlas-cpu", training))
-    except SettingsError as error:
-        fail(f"--set: {error}", MISUSED)

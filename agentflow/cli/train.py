@@ -104,36 +104,32 @@ def train(
     from agentflow.rl.launch.checks import check
     from agentflow.rl.launch.estimate import beside_machine
     from agentflow.rl.launch.estimate import estimate as estimated
-    from agentflow.rl.launch.workers import TrainingFailed
     from agentflow.rl.run.training_log import TrainingLog
     from agentflow.rl.settings import compose_settings
 
     whole = show and "all" in (words or [])  # --show all
     given = [word for word in words or [] if not (whole and word == "all")]
     chosen = app_settings(given, tasks, test, reward, nodes, context, config)
-    try:
-        if show or estimate:
-            composed = compose_settings(preset, chosen)
-            names = type(check(composed).settings).model_fields
-            if estimate:
-                found = estimated(composed)
-                typer.echo("\n".join([*found.lines, *(f"({line})" for line in beside_machine(composed, found))]))
-                return
-            own = [*names, *(word.partition("=")[0].lstrip("+~") for word in chosen)]
-            typer.echo(OmegaConf.to_yaml(composed if whole else _only(composed, own), resolve=not whole).rstrip())
+    if show or estimate:
+        composed = compose_settings(preset, chosen)
+        names = type(check(composed).settings).model_fields
+        if estimate:
+            found = estimated(composed)
+            typer.echo("\n".join([*found.lines, *(f"({line})" for line in beside_machine(composed, found))]))
             return
-        terminal = console()
-        with TrainView(terminal) as view:
-            out = training.train(
-                preset,
-                *chosen,
-                on_start=view.begin,
-                on_line=view.show,
-                on_rollouts=view.rollouts,
-                on_remark=say,
-            )
-    except TrainingFailed as error:
-        fail(str(error), FAILED)
+        own = [*names, *(word.partition("=")[0].lstrip("+~") for word in chosen)]
+        typer.echo(OmegaConf.to_yaml(composed if whole else _only(composed, own), resolve=not whole).rstrip())
+        return
+    terminal = console()
+    with TrainView(terminal) as view:
+        out = training.train(
+            preset,
+            *chosen,
+            on_start=view.begin,
+            on_line=view.show,
+            on_rollouts=view.rollouts,
+            on_remark=say,
+        )
     if held_out := TrainingLog(out).held_out():
         print_held_out(terminal, held_out)
     elif lost := TrainingLog(out).lost():
@@ -211,12 +207,9 @@ def export(
     typer.echo(f"the policy of step {step} is in {directory}")
     typer.echo(f"checked: {checks[0]}" if checks[0] else "not checked: the run recorded no tokens of these weights")
     if hub:
-        from agentflow.rl.run.model_card import PushError, push
+        from agentflow.rl.run.model_card import push
 
-        try:
-            typer.echo(f"uploaded: {push(directory, hub)}")
-        except PushError as error:
-            fail(str(error), FAILED)
+        typer.echo(f"uploaded: {push(directory, hub)}")
 
 
 MOST_NAMED = 10

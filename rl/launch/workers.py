@@ -18,10 +18,13 @@ from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.checks import check_room
 from agentflow.rl.run.training_log import Line, TrainingLog
 from agentflow.rl.trainer.worker_template import worker_template
+from agentflow.tools.coded_error import CodedError
 
 
-class TrainingFailed(RuntimeError):
+class TrainingFailed(CodedError, RuntimeError):
     """A run failed; `str()` is one line with the reason and the remedy."""
+
+    configuration = False
 
 
 def worker_base(config: DictConfig) -> AbstractContextManager[str | None]:

@@ -16,6 +16,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from agentflow.evals.results_store import ResultsError, drop_torn_line, lines_of
+from agentflow.tools.coded_error import CodedError
 from agentflow.tools.file_lock import lock
 
 MOST_ANSWERS = 100_000
@@ -24,7 +25,7 @@ MOST_ANSWERS = 100_000
 Reward = Annotated[float, Field(ge=0, le=1)]
 
 
-class JournalError(RuntimeError):
+class JournalError(CodedError, RuntimeError):
     """The folder cannot be used; `str()` is one line with the reason and the remedy."""
 
 

@@ -20,6 +20,8 @@ PAPER = "[In-the-Flow Agentic System Optimization](https://arxiv.org/abs/2510.05
 class PushError(CodedError):
     """A model cannot be uploaded; `str()` is one line that explains why."""
 
+    configuration = False
+
 
 def write_card(folder: Path, name: str, run: Path, step: int) -> None:
     """Write README.md for the policy of a run's step."""
