@@ -29,14 +29,7 @@ from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
 from agentflow.nodes.at_most_once import needs_mark, uncertain
 from agentflow.nodes.planner import given_input
-from agentflow.nodes.reply_parsing import (
-    as_data,
-    data_objects,
-    literal_backslashes,
-    parsed,
-    spoken,
-    unfence,
-)
+from agentflow.nodes.reply_parsing import as_data, data_objects, literal_backslashes, parsed, spoken, unfence
 from agentflow.tools.card import ToolCard
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -152,22 +145,21 @@ def call_in(plan: Plan, card: ToolCard) -> dict[str, Any] | None:
     given = given_input(plan.text)
     if not given:
         return None
-    if card.text_argument and not card.takes_program:
-        return {card.text_argument: given}
-    arguments = parse(given, card)
-    required = set(card.arguments.get("required", ()))
-    return arguments if arguments is not None and required <= arguments.keys() else None
+    is_text = bool(card.text_argument) and not card.takes_program
+    arguments = None if is_text and not given.startswith("{") else _whole_call(given, card)
+    return {card.text_argument: given} if is_text and arguments is None else arguments
 
 
 def reply_form(card: ToolCard) -> ReplyForm:
     """Return the form of a call of the tool: its arguments as a JSON object."""
+    return ReplyForm("call", card.arguments, lambda text: _whole_call(text, card) is not None)
+
+
+def _whole_call(text: str, card: ToolCard) -> dict[str, Any] | None:
+    """Return the arguments in `text`, or None if one that the tool requires is not among them."""
+    arguments = parse(text, card)
     required = set(card.arguments.get("required", ()))
-
-    def readable(text: str) -> bool:
-        arguments = parse(text, card)
-        return arguments is not None and required <= arguments.keys()
-
-    return ReplyForm("call", card.arguments, readable)
+    return arguments if arguments is not None and required <= arguments.keys() else None
 
 
 def _unwrapped(found: dict[str, Any], card: ToolCard) -> dict[str, Any]:
@@ -187,11 +179,16 @@ def _unwrapped(found: dict[str, Any], card: ToolCard) -> dict[str, Any]:
 
 
 def _fitting(found: dict[str, Any], card: ToolCard) -> dict[str, Any] | None:
-    """Return the entries of `found` that are arguments of the tool, ignoring case, or None if there are none."""
-    names = {_plain_name(name): name for name in card.arguments.get("properties", {})}
-    if not names or (not found and not card.arguments.get("required")):
+    """Return the entries of `found` that are arguments of the tool, or None if there are none.
+
+    Case is ignored where the name in the tool's own spelling is absent: a tool may have both `n` and `N`.
+    """
+    own = card.arguments.get("properties", {})
+    if not own or (not found and not card.arguments.get("required")):
         return found
-    return {names[_plain_name(key)]: value for key, value in found.items() if _plain_name(key) in names} or None
+    absent = {_plain_name(name): name for name in own if name not in found}
+    names = {key: key if key in own else absent.get(_plain_name(key)) for key in found}
+    return {name: found[key] for key, name in names.items() if name is not None} or None
 
 
 def _calls(reply: str, card: ToolCard) -> Iterator[dict[str, Any]]:
@@ -207,11 +204,8 @@ def _calls(reply: str, card: ToolCard) -> Iterator[dict[str, Any]]:
             if call.args and name not in own:
                 continue  # the meaning of its positional arguments is unknown
             try:
-                given = {keyword.arg or "": as_data(keyword.value) for keyword in call.keywords}
-                yield {
-                    **dict(zip(card.arguments.get("properties", {}), map(as_data, call.args), strict=False)),
-                    **given,
-                }
+                named = {keyword.arg or "": as_data(keyword.value) for keyword in call.keywords}
+                yield dict(zip(card.arguments.get("properties", {}), map(as_data, call.args), strict=False)) | named
             except ValueError:
                 continue
 
@@ -283,12 +277,10 @@ class Executor:
 
     async def _write(self, context: Context, state: State, plan: Plan, card: ToolCard) -> str:
         """Return the model's reply with the call, or the call itself where it is the plan's step in its own words."""
-        if context.profile_of("executor") == "lean":
-            arguments = call_in(plan, card)
-            if arguments is not None and not _failed_just_now(state.memory, plan, arguments):
+        if context.profile_of("executor") == "lean" and (arguments := call_in(plan, card)) is not None:
+            if not _failed_just_now(state.memory, plan, arguments):
                 return json.dumps(arguments)
-            if arguments is not None:
-                plan = plan.model_copy(update={"context": ""})
+            plan = plan.model_copy(update={"context": ""})
         return await ask(context, "executor", conversation_of(state, context, plan, card), reply_form(card))
 
     async def _after_approval(self, state: State, call: PendingCall, tool: BaseTool, card: ToolCard) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def card(name: str, *arguments: str, required: bool = True) -> ToolCard:
 
 SEARCH, WEB = card("wikipedia_search", "query"), card("web_search", "query", "url")
 CARDS = [SEARCH, WEB, card("python_coder", "code"), card("clock", "zone", required=False), card("echo", "input")]
-CARDS_BY_NAME = {each.name: each for each in [*CARDS, card("ping")]}
+CARDS_BY_NAME = {each.name: each for each in [*CARDS, card("ping"), card("choose", "n", "N")]}
 
 
 # Replies as models write them
