@@ -77,7 +77,7 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
 
 def _unindented(code: str) -> str:
     first = next((line for line in code.splitlines() if line.strip()), "")
-    return textwrap.dedent(code) if first[:1].isspace() else code
+    return textwrap.dedent(code).lstrip() if first[:1].isspace() else code
 
 
 async def _executed(code: str, limits: Limits) -> Outcome:
@@ -94,8 +94,8 @@ async def _executed(code: str, limits: Limits) -> Outcome:
 
 def _import(name: str, code: str) -> str:
     """Return the import of a name, "" if it is not well known. `datetime` is a module if the program says so."""
-    if "__future__" in code:
-        return ""  # its line must come first
+    if "__future__" in code or re.search(rf"\b{name} *(?:[-+*/]|//)?=(?!=)(?!.*\b{name}[.(])", code):
+        return ""  # the line of the first must come first; the second is a variable of the program
     if name == "datetime" and re.search(r"datetime\.(?:datetime|date|timedelta)\b", code):
         return "import datetime"
     return IMPORTS.get(name, "")
