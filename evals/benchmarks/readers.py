@@ -47,7 +47,7 @@ def number(row: Row) -> Task:
 
 def accepted(row: Row) -> list[str]:
     """Return the gold answer and its aliases. Raises KeyError or ValueError."""
-    return _answers(row) + [one for name in _ALIASES if row.get(name) for one in _texts(row, name)]
+    return _answers(row) + [one for name in _ALIASES for one in _texts(row, name)]
 
 
 def _answers(row: Row) -> list[str]:
@@ -56,9 +56,9 @@ def _answers(row: Row) -> list[str]:
     found = [_SOLUTION.sub("", one) for one in _texts(row, name)]
     if name == "result":  # a training set, in which the accepted answers are joined
         return found[0].split("; ")
-    others = [one for one in _ANSWER if one not in (name, "result") and row.get(one) not in (None, "", [])]
-    for other in others:
-        if not any(same(_SOLUTION.sub("", one), gold) for one in _texts(row, other) for gold in found):
+    for other in _ANSWER:
+        others = [] if other in (name, "result") else _texts(row, other)
+        if others and not any(same(_SOLUTION.sub("", one), gold) for one in others for gold in found):
             raise ValueError(f"the columns {name!r} and {other!r} hold different answers")
     return found
 
@@ -87,18 +87,18 @@ def choice(row: Row) -> Task:
     name = _column(row, ("options", "choices"))
     if isinstance(row[name], str):
         raise ValueError(f"the column {name!r} holds a text where a list or an object is expected")
-    lettered = isinstance(row[name], Mapping)
-    options = (
-        {str(one): _plain(name, row[name][one]) for one in row[name]} if lettered else _lettered(_texts(row, name))
-    )
-    numeric = not any(isinstance(one, str) for one in (row[name].values() if lettered else row[name]))
+    if isinstance(found := row[name], Mapping):  # a table has each letter in every row
+        options = {str(letter): _plain(name, one) for letter, one in found.items() if not _empty(one)}
+    else:
+        options = _lettered([_plain(name, one) for one in found])
+    numeric = not any(isinstance(one, str) for one in (found.values() if isinstance(found, Mapping) else found))
     return _choice(_cell(row, _QUESTION), options, _letter(row, options, numeric), str(row.get("meta_info") or ""))
 
 
 def _letter(row: Row, options: Mapping[str, str], numeric: bool) -> str:
     """Return the letter of the right option: the only one that all columns can mean. Raises KeyError or ValueError."""
     first = _column(row, ("answer_idx", "answer"))
-    names = [name for name in (first, "answer") if row.get(name) not in (None, "")]
+    names = [name for name in (first, "answer") if not _empty(row.get(name))]
     gold = _plain(first, row[first]).strip()
     meant = [found for name in names if (found := _meant(row[name], name, options, numeric))]
     if not meant:
@@ -150,14 +150,21 @@ def _cell(row: Row, names: Sequence[str]) -> str:
 
 
 def _texts(row: Row, name: str) -> list[str]:
-    """Return the texts of a column that holds a list or a single one. Raises ValueError."""
-    value = row[name]
-    return [_plain(name, one) for one in (value if isinstance(value, list | tuple) else [value])]
+    """Return the texts of a column that holds a list or a single one, without empty ones. Raises ValueError."""
+    value = row.get(name)
+    return [_plain(name, one) for one in (value if isinstance(value, list | tuple) else [value]) if not _empty(one)]
+
+
+def _empty(value: object) -> bool:
+    """Return whether a cell holds nothing, which tables also write as null, NaN or a list of them."""
+    if isinstance(value, list | tuple):
+        return all(map(_empty, value))
+    return value in (None, {}) or value != value or not str(value).strip()
 
 
 def _plain(name: str, value: object) -> str:
-    if isinstance(value, Mapping | list | tuple):
-        kind = "an object" if isinstance(value, Mapping) else "a list"
+    if isinstance(value, Mapping | list | tuple | None) or value != value:
+        kind = "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, list | tuple) else "nothing"
         raise ValueError(f"the column {name!r} holds {kind} where a text or a number is expected")
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
@@ -169,6 +176,6 @@ def _column(row: Row, names: Sequence[str]) -> str:
     """
     if not (there := [name for name in names if name in row]):
         raise KeyError(" or ".join(names))
-    if not (filled := [name for name in there if row[name] not in (None, "", [])]):
+    if not (filled := [name for name in there if not _empty(row[name])]):
         raise ValueError(f"the column {there[0]!r} is empty")
     return filled[0]
