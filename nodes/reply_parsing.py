@@ -159,6 +159,7 @@ def _key(label: str) -> str:
 def _read_lines(reply: str, labels: Labels, ends: Sequence[str]) -> dict[str, str]:
     spellings = (*ends, *(spelling for spellings in labels.values() for spelling in spellings))
     matches = list(_labels_of(reply, spellings))
+    fenced = bool(matches) and reply.count("```", 0, matches[0].start()) % 2 == 1
     key_of = {spelling: _key(spelling) for spelling in {match["label"] for match in matches}}
     present = set(key_of.values())
     label_of = {
@@ -174,7 +175,7 @@ def _read_lines(reply: str, labels: Labels, ends: Sequence[str]) -> dict[str, st
             if "=" not in match[0]:  # our own labels have a colon: this is `result = 3` in a program
                 end = match.start()
         elif label is not None:
-            if label not in values and (value := _clean(reply[match.end() : end])):
+            if label not in values and (value := _clean(reply[match.end() : end], fenced)):
                 values[label] = value
             end = match.start()
     return values
@@ -208,11 +209,11 @@ def label_pattern(spellings: tuple[str, ...]) -> re.Pattern[str]:
     )
 
 
-def _clean(value: str) -> str:
+def _clean(value: str, fenced: bool) -> str:
     value = value.strip()
     if value.count("```") % 2:
-        # A fence opened before the first label, closed after the last value.
-        value = value.removesuffix("```").rstrip()
+        # A fence opened before the first label, closed after the last value. Prose may follow it.
+        value = (value.rpartition("```")[0] if fenced else value.removesuffix("```")).rstrip()
     if not value.startswith("```"):
         value = re.sub(r"^[*_]+(?=\s|$)|(?<=\s)[*_]+$", "", value).strip()
         if value.count("**") == 1:  # bold from the label to the end of the line
