@@ -94,7 +94,7 @@ async def _executed(code: str, limits: Limits) -> Outcome:
 
 def _import(name: str, code: str) -> str:
     """Return the import of a name, "" if it is not well known. `datetime` is a module if the program says so."""
-    if "__future__" in code or re.search(rf"\b{name} *(?:[-+*/]|//)?=(?!=)(?!.*\b{name}[.(])", code):
+    if "__future__" in code or re.search(rf"(?m)^\s*{name} *(?:[-+*/]|//)?=(?!=)(?!.*\b{name}[.(])", code):
         return ""  # the line of the first must come first; the second is a variable of the program
     if name == "datetime" and re.search(r"datetime\.(?:datetime|date|timedelta)\b", code):
         return "import datetime"
