@@ -67,12 +67,6 @@ def test_what_never_ends_is_no_line_to_wait_for(path: Path, monkeypatch: pytest.
     assert tail.look().more
 
 
-def test_a_link_is_not_followed(path: Path) -> None:
-    (path.parent / "secret").write_text("secret\n")
-    path.symlink_to(path.parent / "secret")
-    assert texts(Tail(path)) == []
-
-
 # ---------------------------------------------------------------- search
 
 
