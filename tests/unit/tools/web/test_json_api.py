@@ -102,9 +102,3 @@ async def test_encodings_that_were_not_asked_for_are_refused(
     bomb = gzip.compress(gzip.compress(b" " * (1 << 20)))
     httpserver.expect_request("/api").respond_with_data(bomb, headers={"Content-Encoding": encoding})
     assert "was not asked for" in str(await failure(api))
-
-
-async def test_a_key_is_named_where_it_is_needed(httpserver: HTTPServer) -> None:
-    httpserver.expect_request("/api").respond_with_data("", 401)
-    api = JsonApi(httpserver.url_for("/api"), "the API", refused="refused the key; check MY_KEY")
-    assert str(await failure(api)) == "the API refused the key; check MY_KEY"
