@@ -2,7 +2,6 @@
 
 import pytest
 
-from agentflow.graph.context import DEFAULT_TOOLS
 from agentflow.tools.base_generator import prompt
 from agentflow.tools.card import RUN, UNKNOWN, model_behind
 from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS, availability, standard_tools
@@ -23,15 +22,6 @@ async def test_only_the_named_tools_are_built_and_ask_the_given_model() -> None:
     with fails(SpecError, "unknown_tool", "calculator", *STANDARD_TOOLS):
         standard_tools(["calculator"], ask, SearchSettings())
     assert "'calculator'" in (availability("calculator", SearchSettings()) or "")
-
-
-def test_availability_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [availability(name, SearchSettings()) for name in DEFAULT_TOOLS] == [None] * len(DEFAULT_TOOLS)
-    assert "TAVILY_API_KEY" in (availability("google_search", SearchSettings()) or "")
-    monkeypatch.setenv("TAVILY_API_KEY", "x")
-    assert availability("google_search", SearchSettings()) is None
-    missing = availability("wikipedia_search", SearchSettings(corpus="/no/such.db"))
-    assert "there is no corpus '/no/such.db'" in (missing or "")
 
 
 # The model behind a tool.
