@@ -180,6 +180,5 @@ def test_a_pipe_in_place_of_a_file_is_an_error_and_no_wait(name: str, tmp_path: 
     folder = write_run(tmp_path / "run", [record(0)])
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    with pytest.raises(ResultsError) as caught:
+    with fails(ResultsError, "unreadable"):
         read(folder)
-    assert caught.value.code == "unreadable"

@@ -44,6 +44,5 @@ def test_only_the_types_of_the_state_come_back() -> None:
 
 @pytest.mark.parametrize("data", [b"\x91" * 50_000, b"\xd9"])
 def test_damaged_data_is_an_error_of_the_checkpoints(data: bytes) -> None:
-    with pytest.raises(CheckpointError) as caught:
+    with fails(CheckpointError, "damaged"):
         StateSerializer().loads_typed(("msgpack", data))
-    assert caught.value.code == "damaged"
