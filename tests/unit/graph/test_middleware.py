@@ -6,7 +6,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
@@ -41,10 +41,6 @@ class Model(BaseChatModel):
         self.seen.append(list(messages))
         reply = self.replies[min(len(self.seen), len(self.replies)) - 1]
         return ChatResult(generations=[ChatGeneration(message=reply.model_copy(update={"id": str(len(self.seen))}))])
-
-
-def texts(messages: list[BaseMessage]) -> list[str]:
-    return [message.text for message in messages]
 
 
 async def test_an_answer_is_sent_back_with_the_reason_until_it_is_right(scripted: Script) -> None:
@@ -126,7 +122,7 @@ async def test_the_loop_plans_each_step_and_says_when_to_answer(sync: bool, scri
     assert "repeat it" not in last
     assert (len(script.asked("planner")), len(script.asked("verifier")), script.asked("tools")) == (2, 2, [])
     told = script.asked("planner")[1]
-    assert [told[0].text.count("- echo: Repeats a text."), *texts(told[2:])] == [
+    assert [told[0].text.count("- echo: Repeats a text."), *(message.text for message in told[2:])] == [
         1,
         first.replace("Next step", "Sub-Goal"),
         "Result: hello\nVerifier: More is needed.\nTurns left: 9",

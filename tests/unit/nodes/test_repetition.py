@@ -1,7 +1,5 @@
 """Replies that repeat themselves are cut before other prompts contain them."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.nodes.reply_parsing import LONG, without_loop
-from tests.scripted import PLAN, STOP, Scripted, echo
+from tests.scripted import PLAN, STOP, Script, echo, question
 
 LOOPS = {
     "letter": "a",
@@ -42,11 +40,9 @@ def test_a_long_reply_without_repetitions_stays_as_it_is() -> None:
         assert without_loop(text) == text
 
 
-async def test_neither_analysis_nor_plan_nor_verdict_fills_other_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_neither_analysis_nor_plan_nor_verdict_fills_other_prompts(scripted: Script) -> None:
     loop = 400 * LOOPS["line"]
-    script = Scripted(analyst=loop, planner=[loop, f"{PLAN}\n{loop}"], verifier=[loop, f"{loop}\n{STOP}"])
-    script.install(monkeypatch)
-    asked: dict[str, Any] = {"messages": [("user", "Which word?")]}
-    await build_graph([echo]).ainvoke(asked, context=Context(model=script.spec))
+    script = scripted(analyst=loop, planner=[loop, f"{PLAN}\n{loop}"], verifier=[loop, f"{loop}\n{STOP}"])
+    await build_graph([echo]).ainvoke(question(), context=Context(model=script.spec))
     assert all(sum(len(message.text) for message in conversation) < 8000 for _, conversation in script.calls)
     assert script.asked("executor")
