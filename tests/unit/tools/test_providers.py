@@ -39,7 +39,7 @@ def engines(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> dict[str
 
 
 PATHS = {"tavily": "/search", "serper": "/search", "gemini": "/v1beta/models/some-model:generateContent"}
-HITS, FAILURES, NO_HITS, [GROUNDED] = sections(__file__, "providers.txt").values()
+HITS, FAILURES, [GROUNDED] = sections(__file__, "providers.txt").values()
 
 
 @pytest.mark.parametrize(("engine", "reply", "lines", "header", "body"), HITS)
@@ -60,25 +60,23 @@ async def test_hits_become_short_numbered_lines(
     assert request.get_json(force=True).items() >= body.items()
 
 
-@pytest.mark.parametrize(("engine", "status", "reply", "message"), FAILURES)
+@pytest.mark.parametrize(("engine", "status", "reply", "error", "message"), FAILURES)
 async def test_a_failure_is_one_line_without_the_key_and_asked_once(
-    httpserver: HTTPServer, engines: dict[str, SearchProvider], engine: str, status: int, reply: Any, message: str
+    httpserver: HTTPServer,
+    engines: dict[str, SearchProvider],
+    engine: str,
+    status: int,
+    reply: Any,
+    error: ErrorClass,
+    message: str,
 ) -> None:
     body = reply if isinstance(reply, str) else json.dumps(reply)
     httpserver.expect_request(PATHS[engine]).respond_with_data(body, status)
     result = await search(engines[engine])
-    assert (result.error, len(httpserver.log)) == (ErrorClass.TOOL_ERROR, 1)
+    assert (result.error, len(httpserver.log)) == (error, 1)
     assert message in result.output
     assert "secret" not in result.output
     assert "\n" not in result.output
-
-
-@pytest.mark.parametrize(("engine", "reply"), NO_HITS)
-async def test_an_answer_that_rests_on_no_page_is_an_empty_result(
-    httpserver: HTTPServer, engines: dict[str, SearchProvider], engine: str, reply: Any
-) -> None:
-    httpserver.expect_request(PATHS[engine]).respond_with_json(reply)
-    assert (await search(engines[engine])).error is ErrorClass.EMPTY_RESULT
 
 
 async def test_without_an_answer_a_connection_or_a_key(
