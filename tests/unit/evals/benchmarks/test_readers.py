@@ -31,9 +31,13 @@ def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("row", "accepted"), table(__file__, "accepted.txt"))
-def test_accepted_answers(row: dict[str, Any], accepted: list[str]) -> None:
-    found = text({"question": "Where?", **row})
-    assert [found.gold, *found.data["aliases"]] == accepted
+def test_accepted_answers_unless_columns_contradict_each_other(row: dict[str, Any], accepted: list[str] | None) -> None:
+    if accepted:
+        found = text({"question": "Where?", **row})
+        assert [found.gold, *found.data["aliases"]] == accepted
+    else:
+        with pytest.raises(ValueError, match="different answers"):
+            text({"question": "Where?", **row})
 
 
 @pytest.mark.parametrize(("answer", "gold"), [(27.0, "27"), ("027", "27"), (0, "0"), ("3/4", "3/4")])
@@ -56,19 +60,6 @@ def test_the_right_option_is_the_one_that_all_columns_mean(row: dict[str, Any], 
     else:
         with pytest.raises(ValueError, match="option"):
             choice({"question": "Which?", **row})
-
-
-def test_there_are_letters_for_twenty_six_options() -> None:
-    row = {"question": "Which?", "options": [str(n) for n in range(27)], "answer": "26"}
-    with pytest.raises(ValueError, match="27 options"):
-        choice(row)
-    assert choice({**row, "options": row["options"][:26], "answer": "25"}).gold == "Z. 25"
-
-
-@pytest.mark.parametrize("row", table(__file__, "contradictions.txt"))
-def test_columns_that_contradict_each_other_are_refused(row: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="different answers"):
-        text({"question": "Where?", **row})
 
 
 WRONG = {f"Incorrect Answer {n}": f"wrong {n}" for n in (1, 2, 3)}
