@@ -23,15 +23,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(folder: Path, name: str, *, tools: bool = False, reward: str = "next(rewards)") -> str:
+def write(folder: Path, name: str, *, tools: bool = False, reward: str = "next(rewards)") -> list[str]:
+    """Write an agent, and return the words that try it."""
     (folder / f"{name}.py").write_text(AGENT.format(TOOL=TOOL, TOOLS=tools, REWARD=reward))
-    return f"{name}:agent"
+    return ["try", f"{name}:agent", "--tasks", "tasks.jsonl", "--reward", f"{name}:score"]
 
 
 def test_a_graph_of_ones_own_is_tried_with_the_embedded_model(folder: Path) -> None:
-    agent = write(folder, "tried_agent")
-    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tried_agent:score", "--limit", "2", "--rollouts", "2"]
-    lines = succeeds(*words).stdout.splitlines()
+    words = write(folder, "tried_agent")
+    lines = succeeds(*words, "--limit", "2", "--rollouts", "2").stdout.splitlines()
     assert sum("answer ·" in line for line in lines) == 4
     assert any(line.split()[:3] == ["answer", "yes", "4"] for line in lines)
     assert any("signal: 2 of 2" in line for line in lines)
@@ -49,20 +49,17 @@ def test_a_graph_of_ones_own_is_tried_with_the_embedded_model(folder: Path) -> N
 )
 def test_nothing_can_be_learnt(folder: Path, request: pytest.FixtureRequest, reward: str, nodes: str, why: str) -> None:
     """The command fails, and its error names the reason and the remedy."""
-    name = f"hopeless_{abs(hash(request.node.name))}"
-    agent = write(folder, name, reward=reward)
-    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", f"{name}:score", "--limit", "2", "--nodes", nodes]
-    done = call(*words)
+    words = write(folder, f"hopeless_{abs(hash(request.node.name))}", reward=reward)
+    done = call(*words, "--limit", "2", "--nodes", nodes)
     assert done.exit_code == FAILED
     assert why in done.stderr
 
 
 def test_a_servers_model_plays_an_agent_with_tools(folder: Path) -> None:
     """Tokens are counted by a template with tools where the preset's has none."""
-    agent = write(folder, "served_agent", tools=True)
-    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "served_agent:score", "--limit", "2"]
+    words = write(folder, "served_agent", tools=True)
     with FakeOpenAI(lambda body: "2") as server:
-        done = succeeds(*words, "--model", f"openai-compatible:any@{server.base_url}")
+        done = succeeds(*words, "--limit", "2", "--model", f"openai-compatible:any@{server.base_url}")
     assert [len(body["tools"]) for body in server.bodies] == [1, 1]
     assert any(line.split()[:3] == ["answer", "yes", "2"] for line in done.stdout.splitlines())
     assert "start=FOLDER" in done.stderr
@@ -70,8 +67,7 @@ def test_a_servers_model_plays_an_agent_with_tools(folder: Path) -> None:
 
 def test_a_script_plays_an_agent_with_tools_where_no_model_is_named(folder: Path) -> None:
     """Equal rewards are no failure then, and the remark names the models that would tell more."""
-    agent = write(folder, "tool_agent", tools=True, reward="0.0")
-    words = ["try", agent, "--tasks", "tasks.jsonl", "--reward", "tool_agent:score", "--limit", "1", "--rollouts", "2"]
+    words = [*write(folder, "tool_agent", tools=True, reward="0.0"), "--limit", "1", "--rollouts", "2"]
     done = succeeds(*words)
     assert any(line.split()[:3] == ["answer", "yes", "2"] for line in done.stdout.splitlines())
     assert "signal" not in done.stdout
