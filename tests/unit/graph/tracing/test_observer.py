@@ -13,12 +13,11 @@ from langchain_core.tools import BaseTool, tool
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.state import InputState
 from agentflow.graph.tracing.observer import Observer
 from agentflow.graph.tracing.operation import Operation
 from agentflow.tools.result import ErrorClass, ToolFailure
 from tests.clock import HOUR, Clock
-from tests.scripted import Script, Scripted, echo
+from tests.scripted import Script, Scripted, echo, question
 
 
 class Kept:
@@ -55,9 +54,7 @@ async def observed(script: Scripted, tool: BaseTool = echo, **settings: Any) -> 
     script.replies["planner"] = f"Sub-Goal: repeat it\nTool: {tool.name}\nContext: hello"
     context = Context(model=script.spec, tools=["base_generator"], **settings)
     try:
-        await build_graph([tool]).ainvoke(
-            InputState(messages=[HumanMessage("q")]), {"callbacks": [observer]}, context=context
-        )
+        await build_graph([tool]).ainvoke(question(), {"callbacks": [observer]}, context=context)
     finally:
         assert observer._open == {}
     return kept
@@ -65,13 +62,9 @@ async def observed(script: Scripted, tool: BaseTool = echo, **settings: Any) -> 
 
 async def test_runs_at_the_same_time_do_not_mix(scripted: Script) -> None:
     kept = Kept()
-    graph, context, config = build_graph([echo]), Context(model=scripted().spec), {"callbacks": [Observer(kept)]}
-
-    async def ask(number: int) -> None:
-        asked = InputState(messages=[HumanMessage(f"{number}?")])
-        await graph.ainvoke(asked, config, context=context)  # type: ignore[arg-type]
-
-    await asyncio.gather(*map(ask, range(32)))
+    graph, context, observer = build_graph([echo]), Context(model=scripted().spec), Observer(kept)
+    asked = [question(f"{number}?") for number in range(32)]
+    await asyncio.gather(*(graph.ainvoke(one, {"callbacks": [observer]}, context=context) for one in asked))
     assert len(kept.of("run")) == 32
     for run in kept.of("run"):
         own = [one for one in kept.ended if root_of(one) is run]
@@ -113,8 +106,8 @@ async def test_a_run_whose_model_fails_has_failed(scripted: Script) -> None:
 
 def test_without_asyncio_the_same_is_seen(scripted: Script) -> None:
     kept = Kept()
-    asked, context = InputState(messages=[HumanMessage("q")]), Context(model=scripted().spec)
-    build_graph([echo]).invoke(asked, {"callbacks": [Observer(kept)]}, context=context)
+    context = Context(model=scripted().spec)
+    build_graph([echo]).invoke(question(), {"callbacks": [Observer(kept)]}, context=context)
     assert [one.kind for one in kept.ended if one.parent is None] == ["run"]
     assert len(kept.of("module")) == 5
 
