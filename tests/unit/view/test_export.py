@@ -21,7 +21,7 @@ from agentflow.tools.result import ErrorClass
 from agentflow.view.export import BYTES, Export, evaluations, training
 from tests.reports import Report
 from tests.runs import record, turn, write_run
-from tests.scripted import Scripted
+from tests.scripted import Script
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
@@ -47,16 +47,15 @@ def test_every_trace_is_there_with_its_turns(tmp_path: Path) -> None:
     assert [role for role, _ in found["memory"]] == ["user", "planner", "user", "planner", "user"]
 
 
-async def test_memory_is_what_the_planner_was_asked_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_what_the_planner_was_asked_with(tmp_path: Path, scripted: Script) -> None:
     """The report's words against the planner's own prompt, over turns that fail and turns that work."""
     readable = "**Sub-Goal:** s\nTool: base_generator\nContext: c"
-    script = Scripted(
+    script = scripted(
         analyst="Analysis: two steps",
         planner=["no step", "Sub-Goal: ask\nTool: nothing\nContext: c", readable, readable],
         executor='{"query": "q"}',
         verifier=[*(f"Analysis: {word}\nVerdict: continue" for word in "abc"), "Analysis: d\nVerdict: stop"],
     )
-    script.install(monkeypatch)
     trace = await run(build_graph(), Task.from_question("How so?"), Context(model=script.spec, max_turns=5))
     made = exported(tmp_path, [record(0).model_copy(update=trace.own_fields)], max_turns=5)
     [told] = Report(made.html).texts.values()
