@@ -18,25 +18,13 @@ def test_of_the_embedded_model_the_planner_has_a_checkpoint_of_its_own_unless_on
         assert Context(model=spec).model_of("planner") == spec
 
 
-@pytest.mark.parametrize(("settings", "profiles"), table(__file__, "profiles.txt"))
-def test_modules_speak_to_the_embedded_model_as_it_was_trained(settings: dict[str, Any], profiles: str) -> None:
+@pytest.mark.parametrize(("settings", "profiles", "analyses"), table(__file__, "profiles.txt"))
+def test_the_embedded_model_is_spoken_to_as_it_was_trained_and_given_an_analysis(
+    settings: dict[str, Any], profiles: str, analyses: bool
+) -> None:
     context = Context(**settings)
     assert [context.profile_of("planner"), context.profile_of("verifier")] == profiles.split()
-
-
-ANALYSED = [
-    ({}, True),
-    ({"model": "openai:m"}, False),
-    ({"model": "openai:m", "analyst": "on"}, True),
-    ({"analyst": "off"}, False),
-]
-
-
-@pytest.mark.parametrize(("settings", "analyses"), ANALYSED)
-def test_a_run_begins_with_an_analysis_in_the_papers_profile_or_where_it_is_asked_for(
-    settings: dict[str, Any], analyses: bool
-) -> None:
-    assert Context(**settings).analyses is analyses
+    assert context.analyses is analyses
 
 
 @pytest.mark.parametrize(
