@@ -6,11 +6,6 @@ from functools import cache
 from agentflow.evals.audit import QuestionMatcher, own_page
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.evals.judge import read_reply
-from agentflow.evals.scorers.expression import expression
-from agentflow.evals.scorers.free_text import free_text
-from agentflow.evals.scorers.gaia import quasi_exact
-from agentflow.evals.scorers.number import number
-from agentflow.evals.scorers.option import option
 from agentflow.nodes import analyst, answer_text, executor, planner, verifier
 from agentflow.nodes.reply_parsing import data_objects, read_labels
 from agentflow.rl.traces.personal import without_personal
@@ -23,11 +18,11 @@ from agentflow.tools.web.passages import split
 from agentflow.tools.wikipedia_search import wikipedia_search
 from tests.attacks import Attack, ends
 from tests.expressions import expressions
+from tests.unit.evals.scorers.test_any_text import SCORERS
 
 CARDS = {tool.name: ToolCard.of(tool) for tool in (python_coder(), wikipedia_search())}
 OTHERS = ("{", "[", "(", '{"a":', "```\n", "```python\n", "<answer>", "\n", " ", "\\", "\\frac{", "Verdict: stop\n")
 _ASKED = QuestionMatcher("Which organ pumps the blood through the body, and how often does it beat in a day?")
-OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
 
 READERS: dict[str, Callable[[str], object]] = {
     "redacted": redacted,
@@ -54,11 +49,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "audit, query": lambda text: _ASKED.is_query(text),
     "audit, copy": lambda text: _ASKED.is_copied(text, [text[:1000]]),
     "audit, page": lambda text: own_page(text, ["huggingface.co/datasets/anyone/anything"]),
-    "number": lambda text: number(text, "42"),
-    "expression": lambda text: expression(text, (1, 2, 3, 4), 24),
-    "option": lambda text: option(text, OPTIONS, "B"),
-    "free text": lambda text: free_text(text, ["3 November 1929", "yes", "5"]),
-    "gaia": lambda text: quasi_exact(text, "1, b; 3"),
+    **SCORERS,
 }
 
 
