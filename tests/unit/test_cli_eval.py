@@ -17,8 +17,6 @@ from tests.unit.graph.test_confidence import calibration
 
 CALIBRATION = calibration(familiar=0)
 
-QUESTION = "Which city is the birthplace of the founder of the firm that published Song of Fupoz?"
-
 
 def run(*arguments: object) -> Result:
     return succeeds("eval", *arguments)

@@ -200,13 +200,10 @@ async def test_pages_by_exact_title_and_by_search(
     assert all(f"agentflow-langgraph/{__version__}" in request.headers["User-Agent"] for request, _ in httpserver.log)
 
 
-BODIES = ["<html>no JSON", '{"batchcomplete": ""}', '{"query": {"pages": {"1": 5}}}']
-
-
 async def test_no_page_is_an_empty_result_and_another_reply_a_tool_error(
     httpserver: HTTPServer, package: WikipediaPackage
 ) -> None:
-    for body in BODIES:
+    for body in ("<html>no JSON", '{"batchcomplete": ""}', '{"query": {"pages": {"1": 5}}}'):
         httpserver.expect_oneshot_request("/w/api.php").respond_with_data(body)
         assert (await look_up("Dog", package)).error is ErrorClass.TOOL_ERROR
     httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
@@ -244,13 +241,10 @@ async def test_documents_come_in_several_forms(httpserver: HTTPServer, document:
     assert (await retrieved(httpserver)).output.splitlines() == ["T: t"] * 5
 
 
-UNREADABLE = table(__file__, "unreadable.txt")
-
-
 async def test_no_passage_is_an_empty_result_and_another_reply_cannot_be_read(httpserver: HTTPServer) -> None:
     httpserver.expect_oneshot_request("/retrieve").respond_with_json({"result": [[]]})
     assert (await retrieved(httpserver)).error is ErrorClass.EMPTY_RESULT
-    for said in UNREADABLE:
+    for said in table(__file__, "unreadable.txt"):
         httpserver.expect_oneshot_request("/retrieve").respond_with_json(said)
         result = await retrieved(httpserver)
         assert (result.error, "could not be read" in result.output) == (ErrorClass.TOOL_ERROR, True), said
