@@ -14,13 +14,8 @@ from agentflow.tools.redaction import MESSAGE
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import MAX_MESSAGE, run_tool
 from tests.cases import table
+from tests.scripted import echo
 from tests.waiting import LAST_RESORT
-
-
-@tool
-async def echo(text: str) -> str:
-    """Says it back."""
-    return text
 
 
 def saying(reply: Any) -> BaseTool:
