@@ -6,14 +6,11 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from agentflow import __version__
 from agentflow.checks import doctor
-from agentflow.cli import evaluate
-from agentflow.evals.agent_names import AGENTS
 from agentflow.evals.benchmarks import store
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES
 from agentflow.graph.models.spec import ModelError
@@ -340,10 +337,6 @@ def test_an_error_with_a_code_ends_any_command(configuration: bool, code: int, m
     monkeypatch.setattr(doctor, "tools", breaks)
     done = run("tools")
     assert (done.exit_code, only_line(done.stderr)) == (code, "error: it broke")
-
-
-def test_the_agents_of_the_command_line_are_those_there_are() -> None:
-    assert get_args(evaluate.AgentName) == AGENTS
 
 
 def test_a_corpus_is_built_and_asked(tmp_path: Path) -> None:
