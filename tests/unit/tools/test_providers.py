@@ -8,7 +8,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from agentflow.tools.google_search import google_search
-from agentflow.tools.providers import choice, community
+from agentflow.tools.providers import community
 from agentflow.tools.providers.choice import Automatic, provider_of, state
 from agentflow.tools.providers.community import Community
 from agentflow.tools.providers.gemini import Gemini
@@ -171,21 +171,16 @@ def test_an_engine_by_its_spec() -> None:
 async def test_auto_asks_the_first_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def recorder(name: str) -> type:
-        class Recorder:
-            keys = choice.WITH_KEY[name].keys
+    async def recorded(engine: SearchProvider, query: str, k: int) -> SearchResult:
+        asked.append(type(engine).__name__)
+        return SearchResult([Hit("t", "https://t.example", "s")], "t")
 
-            async def search(self, query: str, k: int) -> SearchResult:
-                asked.append(name)
-                return SearchResult([Hit("t", "https://t.example", "s")], name)
-
-        return Recorder
-
-    monkeypatch.setattr(choice, "WITH_KEY", {name: recorder(name) for name in choice.WITH_KEY})
+    for engine in (Tavily, Serper, Gemini):
+        monkeypatch.setattr(engine, "search", recorded)
     for variable in ("GOOGLE_API_KEY", "SERPER_API_KEY", "TAVILY_API_KEY"):  # set while the program runs
         monkeypatch.setenv(variable, " key ")
         await search(provider_of("auto"))
-    assert asked == ["gemini", "serper", "tavily"]
+    assert asked == ["Gemini", "Serper", "Tavily"]
 
 
 async def test_without_any_key_auto_names_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
