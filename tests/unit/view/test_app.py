@@ -15,10 +15,10 @@ from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.view.app import build_app
 from agentflow.view.guard import POLICY
-from agentflow.view.run_index import Root, RunIndex
 from tests.cases import table
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, credited, rollout, token_step, write_step, write_validation
+from tests.unit.view.test_run_index import index
 
 HOSTILE = "\u202eевил\x00 <b>"
 SPAN = Span(kind="module", name="planner", module="planner", turn=1, start=0.1, seconds=0.4)
@@ -28,9 +28,7 @@ class Client:
     """Asks the application without a socket."""
 
     def __init__(self, *roots: Path) -> None:
-        self.index = RunIndex([Root(root) for root in roots])
-        while self.index.refresh():
-            pass
+        self.index = index(*roots)
         self.app = build_app(self.index)
 
     def ask(self, path: str, method: str = "GET", **options: Any) -> httpx.Response:
