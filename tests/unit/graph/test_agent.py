@@ -29,12 +29,8 @@ from tests.scripted import CONTINUE, PLAN, STOP, THREAD, Reply, Script, Scripted
 from tests.waiting import LAST_RESORT
 
 
-def settings(script: Scripted, **fields: Any) -> Context:
-    return Context(model=script.spec, **fields)
-
-
 async def solve(script: Scripted, *tools: BaseTool, **fields: Any) -> State:
-    found = await build_graph([echo, *tools]).ainvoke(question(), context=settings(script, **fields))
+    found = await build_graph([echo, *tools]).ainvoke(question(), context=Context(model=script.spec, **fields))
     return State.model_validate(found)
 
 
@@ -59,7 +55,7 @@ async def test_a_run_of_two_turns(scripted: Script) -> None:
 
 async def test_a_run_takes_no_thread(scripted: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     """LangGraph takes one for each conditional edge that is a plain function."""
-    agent, context, taken = build_graph([echo]), settings(scripted(verifier=STOP)), list[object]()
+    agent, context, taken = build_graph([echo]), Context(model=scripted(verifier=STOP).spec), list[object]()
     await agent.ainvoke(question(), context=context)  # loads models and tools
     monkeypatch.setattr(asyncio.BaseEventLoop, "run_in_executor", lambda *given: taken.append(given))
     assert (await agent.ainvoke(question(), context=context))["status"] == "answered"
@@ -235,7 +231,7 @@ async def test_a_model_that_fails_is_a_model_error(module: str, scripted: Script
 async def test_what_cannot_be_run_is_a_fault_of_the_configuration(
     asked: dict[str, Any], fields: dict[str, Any], code: str, waits: bool, scripted: Script
 ) -> None:
-    graph, context = build_graph([echo]), settings(scripted(), **fields)
+    graph, context = build_graph([echo]), Context(model=scripted().spec, **fields)
     with fails(ModelError, code, configuration=True):
         await (
             asyncio.to_thread(graph.invoke, asked, context=context) if waits else graph.ainvoke(asked, context=context)
@@ -286,7 +282,7 @@ async def test_reference_bug_memory_leaks_between_rollouts(scripted: Script) -> 
     script = scripted(**numbered())
     graph = build_graph([echo])
     questions = [question(f"What is #{number}#?") for number in range(50)]
-    found = await asyncio.gather(*(graph.ainvoke(given, context=settings(script)) for given in questions))
+    found = await asyncio.gather(*(graph.ainvoke(given, context=Context(model=script.spec)) for given in questions))
     for number, state in enumerate(map(State.model_validate, found)):
         assert (state.answer, len(state.memory)) == (f"#{number}#", 2)
         assert set(re.findall(r"#\d+#", state.model_dump_json())) == {f"#{number}#"}
@@ -307,7 +303,7 @@ async def test_the_state_survives_the_checkpointer(scripted: Script) -> None:
     plan = PLAN.replace("echo", "half")
     script = scripted(planner=["nothing", plan], executor=arguments, verifier=[CONTINUE, STOP])
     graph = build_graph([half], checkpointer=InMemorySaver())
-    given = await graph.ainvoke(question(), THREAD, context=settings(script))
+    given = await graph.ainvoke(question(), THREAD, context=Context(model=script.spec))
     kept = (await graph.aget_state(THREAD)).values
     assert kept["memory"] == given["memory"]
     assert kept["memory"][1].action.result.output == "10000000000000000000000 ? 東京"
