@@ -48,12 +48,6 @@ class Server(FakeOpenAI):
         return [way(body) for body in self.bodies]
 
 
-@pytest.fixture(autouse=True)
-def _empty_model_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start without cached models, which remember what a server supports by its address; ports are reused."""
-    monkeypatch.setattr(loading, "_kept", {})
-
-
 async def test_only_a_reply_that_cannot_be_read_is_asked_for_again_in_the_form() -> None:
     with Server(free=PLAN) as server:
         assert await server.plan() == PLAN
