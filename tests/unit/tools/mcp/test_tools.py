@@ -25,10 +25,6 @@ def tool(name: str = "add", description: str = "Adds.", **schema: Any) -> Tool:
     return Tool(name=name, description=description, input_schema={"type": "object", **schema})
 
 
-class Offers(list[Tool]):
-    """Tools of every server, which a test can change."""
-
-
 @pytest.fixture
 def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("agentflow.tools.mcp.pins.platformdirs.user_data_dir", lambda name: str(tmp_path / name))
@@ -36,8 +32,9 @@ def pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def offers(pins: Path, monkeypatch: pytest.MonkeyPatch) -> Offers:
-    offers = Offers([tool(), tool("sub", "Subtracts.")])
+def offers(pins: Path, monkeypatch: pytest.MonkeyPatch) -> list[Tool]:
+    """Tools of every server, which a test can change."""
+    offers = [tool(), tool("sub", "Subtracts.")]
 
     async def listed(server: McpServer) -> list[Tool]:
         return list(offers)
@@ -50,7 +47,7 @@ async def names(spec: str = SPEC) -> list[str]:
     return [found.name for found in await load(spec)]
 
 
-async def test_a_server_that_stays_the_same_stays(offers: Offers) -> None:
+async def test_a_server_that_stays_the_same_stays(offers: list[Tool]) -> None:
     assert await names() == await names() == ["add", "sub"]
     offers.pop()
     assert await names() == ["add"]
@@ -67,7 +64,7 @@ async def test_a_server_that_stays_the_same_stays(offers: Offers) -> None:
     ],
     ids=["description", "schema", "new"],
 )
-async def test_a_change_waits_for_approval(changed: Tool, offers: Offers) -> None:
+async def test_a_change_waits_for_approval(changed: Tool, offers: list[Tool]) -> None:
     assert await names(OTHER) == await names() == ["add", "sub"]
     offers[:1] = [changed]
     for _ in range(2):  # a refusal does not pin
@@ -80,7 +77,7 @@ async def test_a_change_waits_for_approval(changed: Tool, offers: Offers) -> Non
 
 
 async def test_a_damaged_pin_pins_nothing_and_where_none_can_be_kept_a_server_is_used_unpinned(
-    offers: Offers, pins: Path, caplog: pytest.LogCaptureFixture
+    offers: list[Tool], pins: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await load(SPEC)
     [file] = os.listdir(pins)
@@ -102,7 +99,7 @@ async def test_a_damaged_pin_pins_nothing_and_where_none_can_be_kept_a_server_is
     ],
     ids=["tools", "description", "schema"],
 )
-def test_too_much_is_not_offered(too_much: list[Tool], offers: Offers, pins: Path) -> None:
+def test_too_much_is_not_offered(too_much: list[Tool], offers: list[Tool], pins: Path) -> None:
     offers[:] = too_much
     with pytest.raises(Unavailable):
         asyncio.run(load(SPEC))
