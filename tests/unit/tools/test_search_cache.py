@@ -36,11 +36,6 @@ class Source:
         return self.says
 
 
-@pytest.fixture
-def source() -> Source:
-    return Source()
-
-
 def cache(tmp_path: Path, mode: str) -> SearchCache:
     return SearchCache(mode, tmp_path / "folder" / "search.sqlite")
 
@@ -50,8 +45,8 @@ async def asked(cache: SearchCache, source: Source, *key: str) -> tuple[object, 
     return await cache.get(*(key or ("t", "s", "q")), source), source.asked
 
 
-async def test_use_asks_for_what_it_lacks_and_replay_never(tmp_path: Path, source: Source) -> None:
-    used = cache(tmp_path, "use")
+async def test_use_asks_for_what_it_lacks_and_replay_never(tmp_path: Path) -> None:
+    used, source = cache(tmp_path, "use"), Source()
     source.says = ToolFailure(ErrorClass.TIMEOUT, "too slow")
     with fails(ToolFailure, "timeout"):  # which is not kept
         await asked(used, source)
@@ -65,9 +60,9 @@ async def test_use_asks_for_what_it_lacks_and_replay_never(tmp_path: Path, sourc
         await cache(tmp_path, "replay").get("t", "s", "other", source)
 
 
-async def test_identical_requests_under_way_are_one(tmp_path: Path, source: Source) -> None:
+async def test_identical_requests_under_way_are_one(tmp_path: Path) -> None:
+    shared, source = cache(tmp_path, "use"), Source()
     source.go.clear()
-    shared = cache(tmp_path, "use")
     waiting = [asyncio.create_task(shared.get("t", "s", "q", source)) for _ in range(50)]
     await source.reached.wait()
     waiting[1].cancel()
@@ -83,8 +78,8 @@ def test_event_loops_share_the_file_and_not_the_flight(tmp_path: Path) -> None:
     assert [asyncio.run(asked(shared, source)) for _ in range(2)] == [("first", 1)] * 2
 
 
-async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: Path, source: Source) -> None:
-    recording = cache(tmp_path, "use")
+async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: Path) -> None:
+    recording, source = cache(tmp_path, "use"), Source()
     for query in ("", "\0", "\ud800", '"; DROP TABLE answer', "x" * 100_000):
         await recording.get("t", "s", query, source)
     recording._open().close()
@@ -98,7 +93,7 @@ async def test_a_recording_may_be_read_only_and_any_text_may_be_asked(tmp_path: 
     assert source.asked == 5
 
 
-async def test_modes_and_files(tmp_path: Path, source: Source) -> None:
+async def test_modes_and_files(tmp_path: Path) -> None:
     assert search_cache("off") is None
     assert parse_mode("use")[1].name == "search.sqlite"
     assert parse_mode("use:a:b") == ("use", Path("a:b"))
@@ -109,7 +104,7 @@ async def test_modes_and_files(tmp_path: Path, source: Source) -> None:
     assert unusable(f"use:{tmp_path / 'new'}") is None
     (tmp_path / "text").write_text("no database, and long enough to be told apart" * 50)
     with fails(ToolFailure, "unusable_cache", "text"):
-        await SearchCache("use", tmp_path / "text").get("t", "s", "q", source)
+        await SearchCache("use", tmp_path / "text").get("t", "s", "q", Source())
     assert "is not a search cache" in (unusable(f"use:{tmp_path / 'text'}") or "")
 
 
