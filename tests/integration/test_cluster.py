@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.integration.training import SMALL, lines, rollouts, trains
+from tests.integration.training import SMALL, ended, lines, rollouts, trains
 from tests.waiting import until
 
 pytest.importorskip("verl")
@@ -137,14 +137,6 @@ def cluster() -> Iterator[Cluster]:
         made = Cluster(Path(folder))
         yield made
         made.off()
-
-
-def ended(process: "subprocess.Popen[str]") -> str:
-    """The last line of a run that failed."""
-    _, said = process.communicate()
-    assert process.returncode == 1, said
-    assert "Traceback" not in said
-    return said.strip().splitlines()[-1]
 
 
 def finished(process: "subprocess.Popen[str]") -> None:

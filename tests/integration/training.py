@@ -62,6 +62,14 @@ def started(out: Path, *settings: str, until: str) -> "subprocess.Popen[str]":
     return process
 
 
+def ended(process: "subprocess.Popen[str]") -> str:
+    """The last line of a run that failed."""
+    _, said = process.communicate()
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    return said.strip().splitlines()[-1]
+
+
 def sent(process: "subprocess.Popen[str]", name: str, number: signal.Signals) -> list[int]:
     """Sends a signal to the workers of a class; their process ids."""
     import psutil  # comes with the extra `train`
