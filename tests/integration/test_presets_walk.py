@@ -19,10 +19,9 @@ import httpx
 import pytest
 
 from agentflow.rl.rollout.rollout import RolloutStatus
-from agentflow.rl.rollout.tokens import unpacked
 from tests.chat_templates import needs_templates
 from tests.fake_openai import FakeOpenAI
-from tests.integration.training import lines, rollouts, trains
+from tests.integration.training import differences, lines, rollouts, trains
 from tests.ports import free_port
 from tests.qwen import GPU_PRESETS, teach_to_plan, tiny_model
 from tests.waiting import until
@@ -141,18 +140,10 @@ def test_every_step_samples_trains_and_validates_with_the_rows_that_the_template
 
 def test_vllm_and_the_trainer_agree_after_every_sync(run: Path) -> None:
     for path in sorted((run / "tokens").glob("*.gz")):
-        found = unpacked(path.read_bytes())
-        assert found is not None
-        pairs = [
-            (ours, theirs)
-            for row in found.rows
-            for call in row.calls
-            if call.trainer is not None
-            for ours, theirs in zip(call.trainer, call.rollout, strict=True)
-        ]
-        assert pairs
-        difference = sum(abs(ours - theirs) for ours, theirs in pairs) / len(pairs)
-        print(f"{path}: {difference:.2g} nats over {len(pairs)} tokens")
+        found = differences(path)
+        assert found
+        difference = sum(found) / len(found)
+        print(f"{path}: {difference:.2g} nats over {len(found)} tokens")
         assert difference < ROUNDING
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.grpo import GRPO
-from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.alarm import MAX_EXACT_DRIFT
 from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
 from agentflow.rl.run.export import Checked, export
-from tests.integration.training import lines, replayed, rollouts, train, trains
+from tests.integration.training import lines, replayed, rollouts, token_step, train, trains
 
 pytest.importorskip("verl")
 
@@ -111,9 +110,8 @@ def test_supervised_rollouts_of_a_teacher_lower_the_loss(tmp_path: Path) -> None
         for record in rollouts(out, step, "train"):
             taken = [record.reward == 1 and not call.fault for call in record.calls]
             assert [call.advantage for call in record.calls] == [float(one) for one in taken]
-        found = unpacked((out / f"tokens/{step:06}.jsonl.gz").read_bytes())
-        assert found is not None
-        calls = [call for row in found.rows for call in row.calls if call.trainer and call.updated]
+        step_rows = token_step(out / f"tokens/{step:06}.jsonl.gz").rows
+        calls = [call for row in step_rows for call in row.calls if call.trainer and call.updated]
         assert {value for call in calls for value in call.rollout} == {None}, "the teacher's probabilities are unknown"
         assert sum(sum(call.updated or ()) - sum(call.trainer or ()) for call in calls) > 0  # type: ignore[type-var]
     assert replayed(out, 3)

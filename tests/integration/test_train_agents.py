@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentflow.rl.rollout.rollout import RolloutStatus
-from agentflow.rl.rollout.tokens import unpacked
-from tests.integration.training import lines, rollouts, train, trains
+from tests.integration.training import lines, rollouts, token_step, train, trains
 
 pytest.importorskip("verl")
 pytest.importorskip("langgraph_swarm")
@@ -65,9 +64,7 @@ def test_every_sampled_token_is_accounted_for_by_its_path(run: Path, agent: str)
         for record in rollouts(run, step, "train"):
             for call in record.calls:
                 sampled[call.node] += call.sampled_tokens
-        found = unpacked((run / "tokens" / f"{step:06d}.jsonl.gz").read_bytes())
-        assert found is not None
-        for row in found.rows:
+        for row in token_step(run / "tokens" / f"{step:06d}.jsonl.gz").rows:
             for one in row.calls:
                 trained[one.node] += sum(one.mask)
         assert trained == sampled

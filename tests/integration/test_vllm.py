@@ -13,12 +13,11 @@ from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from agentflow.rl.rollout.replay_log import ReplayLogs, as_reply
 from agentflow.rl.rollout.rollout import RolloutStatus
-from agentflow.rl.rollout.tokens import unpacked
 from agentflow.rl.run.checkpoints import latest_step
 from agentflow.rl.run.training_log import TrainingLog, token_file
 from agentflow.rl.settings import compose_settings
 from agentflow.rl.trainer import vllm_cpu
-from tests.integration.training import ended, lines, replayed, rollouts, sent, started, train, trains
+from tests.integration.training import differences, ended, lines, replayed, rollouts, sent, started, train, trains
 
 pytestmark = [
     trains,
@@ -77,16 +76,8 @@ def test_an_adapter_changes_its_own_requests_only() -> None:
     torch.testing.assert_close(y, expected)
 
 
-def differences(run: Path, step: int) -> list[float]:
-    """Absolute differences of the log-probabilities that vLLM and the trainer give the sampled tokens of a step."""
-    found = unpacked((run / "tokens" / token_file(step)).read_bytes())
-    assert found is not None
-    calls = [call for row in found.rows for call in row.calls if call.trainer is not None]
-    return [abs(ours - theirs) for call in calls for ours, theirs in zip(call.rollout, call.trainer, strict=True)]
-
-
 def assert_one_policy(run: Path, step: int) -> None:
-    found = differences(run, step)
+    found = differences(run / "tokens" / token_file(step))
     assert len(found) > 100
     assert sum(found) / len(found) < 2e-6
     assert max(found) < 1e-4  # float32 through four layers; one token in a thousand is beyond 1e-5

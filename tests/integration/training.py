@@ -13,6 +13,7 @@ import pytest
 
 from agentflow.rl.apps.trainable import Split
 from agentflow.rl.rollout.rollout import RolloutTrace
+from agentflow.rl.rollout.tokens import TokenStep, unpacked
 from agentflow.rl.run.training_log import TrainingLog
 
 trains = pytest.mark.slow
@@ -46,6 +47,19 @@ def lines(out: Path, split: str) -> list[dict[str, Any]]:
 
 def rollouts(out: Path, step: int, split: Split) -> list[RolloutTrace]:
     return TrainingLog(out).records(step, split)
+
+
+def token_step(path: Path) -> TokenStep:
+    """The tokens of a step, from their file."""
+    found = unpacked(path.read_bytes())
+    assert found is not None
+    return found
+
+
+def differences(path: Path) -> list[float]:
+    """Absolute differences of the log-probabilities that engine and trainer give the sampled tokens of a step."""
+    calls = [call for row in token_step(path).rows for call in row.calls if call.trainer is not None]
+    return [abs(ours - theirs) for call in calls for ours, theirs in zip(call.rollout, call.trainer, strict=True)]
 
 
 def replay_log(out: Path, step: int) -> list[dict[str, Any]]:
