@@ -83,7 +83,7 @@ def at_terminal(home: dict[str, str], says: list[tuple[str, str]], *arguments: s
             screen += until(ours, prompt)
             os.write(ours, answer.encode())
         screen += until(ours)
-        return process.wait(), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen)
+        return process.wait(), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", screen)
 
 
 ASK = ("solve", "Which word?", "--approve", "base_generator")
