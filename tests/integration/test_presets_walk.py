@@ -21,7 +21,7 @@ import pytest
 from agentflow.rl.rollout.rollout import RolloutStatus
 from tests.chat_templates import needs_templates
 from tests.fake_openai import FakeOpenAI
-from tests.integration.training import differences, lines, rollouts, trains
+from tests.integration.training import agentflow, differences, lines, replayed, rollouts, trains
 from tests.ports import free_port
 from tests.qwen import GPU_PRESETS, teach_to_plan, tiny_model
 from tests.waiting import until
@@ -107,12 +107,6 @@ def settings(preset: str, model: Path, endpoint: str, folder: Path) -> list[str]
     ]
 
 
-def agentflow(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "agentflow", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def run(preset: str, model: Path, endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(preset)
@@ -148,7 +142,7 @@ def test_vllm_and_the_trainer_agree_after_every_sync(run: Path) -> None:
 
 
 def test_a_step_is_replayed_to_the_same_batch(run: Path) -> None:
-    assert "the same as recorded" in agentflow("replay", str(run), "--step", "2")
+    assert "the same as recorded" in replayed(run, 2)
 
 
 def test_the_export_is_the_policy_and_vllm_serves_it(run: Path, endpoint: str) -> None:

@@ -1,8 +1,6 @@
 """The whole of verl's trainer on the micro model, with the real graph and tools, from the command line."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.run.alarm import MAX_EXACT_DRIFT
 from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
 from agentflow.rl.run.export import Checked, export
-from tests.integration.training import lines, replayed, rollouts, token_step, train, trains
+from tests.integration.training import agentflow, lines, replayed, rollouts, token_step, train, trains
 
 pytest.importorskip("verl")
 
@@ -83,16 +81,10 @@ def test_another_run_in_the_same_folder_is_refused(run: Path) -> None:
 
 
 def test_an_export_answers_a_question(run: Path, tmp_path: Path) -> None:
-    agentflow = [sys.executable, "-m", "agentflow"]
-    subprocess.run([*agentflow, "export", str(run), str(tmp_path / "planner")], check=True)
-    done = subprocess.run(
-        [*agentflow, "solve", "How many feet are 3 yards?", "--json", "--planner", f"embedded:{tmp_path / 'planner'}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["turns"]
+    planner = tmp_path / "planner"
+    agentflow("export", str(run), str(planner))
+    said = agentflow("solve", "How many feet are 3 yards?", "--json", "--planner", f"embedded:{planner}")
+    assert json.loads(said)["turns"]
 
 
 def test_supervised_rollouts_of_a_teacher_lower_the_loss(tmp_path: Path) -> None:

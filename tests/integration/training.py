@@ -32,12 +32,16 @@ def train(out: Path, *settings: str, check: bool = True) -> "subprocess.Complete
     return done
 
 
+def agentflow(*words: str) -> str:
+    """What a command prints that must succeed."""
+    done = subprocess.run([sys.executable, "-m", "agentflow", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
 def replayed(out: Path, step: int, *options: str) -> str:
     """Replay a step of a run; what it prints."""
-    command = [sys.executable, "-m", "agentflow", "replay", str(out), "--step", str(step), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return agentflow("replay", str(out), "--step", str(step), *options)
 
 
 def lines(out: Path, split: str) -> list[dict[str, Any]]:
