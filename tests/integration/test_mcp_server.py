@@ -61,8 +61,10 @@ def serving(*arguments: str, **variables: str) -> Iterator[str]:
     command = [*COMMAND, "--http", "--port", "0", *arguments]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(**variables)) as server:
         assert server.stderr
-        yield server.stderr.readline().split(" at ")[1].split()[0]
-        server.terminate()
+        try:
+            yield server.stderr.readline().split(" at ")[1].split()[0]
+        finally:
+            server.terminate()
         assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 

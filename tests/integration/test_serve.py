@@ -34,9 +34,11 @@ def serving(*arguments: str) -> Iterator[tuple[str, list[str]]]:
     with subprocess.Popen([*COMMAND, "--port", "0", *arguments], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
         url = server.stdout.readline().split(" at ")[1].split()[0]
-        until(lambda: is_up(url))
-        yield url, shlex.split(server.stdout.readline().removeprefix("try: agentflow "))
-        server.terminate()
+        try:
+            until(lambda: is_up(url))
+            yield url, shlex.split(server.stdout.readline().removeprefix("try: agentflow "))
+        finally:
+            server.terminate()
         assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
 
 

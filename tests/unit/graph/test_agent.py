@@ -158,9 +158,8 @@ async def test_the_seconds_bound_a_run_whose_endpoint_hangs(invoke: str, monkeyp
     monkeypatch.setenv("VLLM_API_KEY", "none")
     with FakeOpenAI(lambda _: Fault.HANG) as server:
         graph, asked = build_graph(context=Context(model=f"vllm:m@{server.base_url}", max_seconds=0.5)), question()
-        async with asyncio.timeout(30):
-            run = graph.ainvoke(asked) if invoke == "ainvoke" else asyncio.to_thread(graph.invoke, asked)
-            found = await run
+        run = graph.ainvoke(asked) if invoke == "ainvoke" else asyncio.to_thread(graph.invoke, asked)
+        found = await run
     assert (found["status"], found["answer"], len(found["memory"])) == ("out_of_time", OUT_OF_TIME, 1)
 
 
