@@ -49,6 +49,8 @@ MAX_IMPORTS = 4
 """Times that a program is run again with one more import."""
 
 _UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined")
+_SET = re.compile(r"^[ \t]*(\w+) *(?:[-+*/]|//)?=(?!=)(.*)", re.MULTILINE)
+"""A variable, and what it is set to."""
 
 
 class Arguments(BaseModel):
@@ -94,7 +96,8 @@ async def _executed(code: str, limits: Limits) -> Outcome:
 
 def _import(name: str, code: str) -> str:
     """Return the import of a name, "" if it is not well known. `datetime` is a module if the program says so."""
-    if "__future__" in code or re.search(rf"(?m)^\s*{name} *(?:[-+*/]|//)?=(?!=)(?!.*\b{name}[.(])", code):
+    own = [said for variable, said in _SET.findall(code) if variable == name]
+    if "__future__" in code or not all(f"{name}(" in said or f"{name}." in said for said in own):
         return ""  # the line of the first must come first; the second is a variable of the program
     if name == "datetime" and re.search(r"datetime\.(?:datetime|date|timedelta)\b", code):
         return "import datetime"
