@@ -44,7 +44,8 @@ _CONNECTIVE = (
     r"|owed|cost|(?:ends?|ended|left) (?:up )?with|(?:total|value|minimum|maximum|answer|result|area|length|cost|price"
     r"|distance|speed|average|mean|probability|sum) of|altogether|therefore|thus|hence|so|then|indeed|simply|says"
     r"|counted|counts?|there|est|ist|es|sont|sind|son|vaut|lautet|beträgt|ergibt|ergebnis|réponse|respuesta|antwort"
-    r"|[a-z]{3,12} of|[a-z]{3,12}s|(?:will|can|must) [a-z]{2,12}|worth|(?:arranged|done|chosen|seated|painted|colou?red|made|filled|selected) in)"
+    r"|[a-z]{3,12} of|[a-z]{3,12}s|(?:will|can|must) [a-z]{2,12}|worth"
+    r"|(?:arranged|done|chosen|seated|painted|colou?red|made|filled|selected) in)"
 )
 _VARIABLE = r"[a-z](?:'|\([a-z#, ]{0,20}\))?"
 _TAIL = (
