@@ -22,7 +22,7 @@ _FIRST, _LETTERS = 0xE000, 0x100
 _MENTIONS = r"[\ue000-\ue0ff]"
 """Private-use characters that represent the options, in order; a mention by letter has a code that is 0x100 higher."""
 _RESERVED = re.compile(r"[\ue000-\ue1ff]")
-"""Those of both ranges: an answer that contains them chooses no option by them."""
+"""Characters of both ranges, which an answer may contain itself: they would be read as mentions of options."""
 _LABEL = re.compile(r"(?<![A-Za-z0-9_'’/.])(?<![A-Za-z0-9]-)([\[(]?)([A-Z])(?![A-Za-z0-9_'’/])(?!-\w)(?!\.\w)([)\]]?)")
 _BESIDE = re.compile(
     r"(?P<letter>[\ue100-\ue1ff])[)\]]{0,2}[\s.:,;(\[=–—-]{0,4}(?:(?:the|an?) )?(?P<text>[\ue000-\ue0ff])"

@@ -30,8 +30,8 @@ from agentflow.tools.named_object import NamedObjectError, named_object
 TEST_SHARE = 5
 """One in TEST_SHARE tasks is held out, chosen by the hash of its content, where no file of test tasks is given."""
 
-TOLD = ("inputs", "context", "config")
-"""Columns that, beside the question, tell a task from another."""
+RUN_COLUMNS = ("inputs", "context", "config")
+"""Columns that a graph is run with beside the question: rows that differ in one of them are different tasks."""
 
 GivenNodes = str | Collection[str]
 """Patterns of nodes as options give them: with commas or as a list."""
@@ -125,9 +125,9 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
         except READING as error:
             refusal = f"{place} of {path} has no answer to compare with, and no reward (--reward) is given"
             raise AppError(str(refused(refusal, row, error))) from error
-        told = dict.fromkeys([question, *(str(row[name]) for name in TOLD if isinstance(row.get(name), dict))])
+        run_with = [str(row[name]) for name in RUN_COLUMNS if isinstance(row.get(name), dict)]
         one = Task(
-            id=identity(*told, gold),
+            id=identity(*dict.fromkeys([question, *run_with]), gold),  # without a question, the inputs are one
             question=question,
             gold=gold,
             data={**row, "aliases": aliases} if aliases else dict(row),

@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
 
 from agentflow.rl.apps.agent import run_config, trainable_agent
-from agentflow.rl.apps.trainable import AppError, Trainable, compiled, made_anew, making
+from agentflow.rl.apps.trainable import AppError, Trainable, app_errors, compiled, made_anew
 from agentflow.rl.policy.node_paths import node_patterns
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import named_object
@@ -43,7 +43,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
     options of `rl.apps.agent.trainable_agent`; a function gets the options that it has parameters for, and `config` as
     LangGraph's server gives it. The module may be in the current folder. Raises AppError.
     """
-    with making(name):
+    with app_errors(name):
         found = named_object(full_name(name))
     of_run: dict[str, Any] = {}
     if callable(found) and not isinstance(found, Runnable):
@@ -53,7 +53,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
         options = {key: value for key, value in options.items() if key not in own}
         if "config" in known and ("config" in own or known["config"].default is Parameter.empty):
             own["config"] = of_run["config"] = run_config(own.get("config") or {})
-        with making(name):
+        with app_errors(name):
             found = partial(found, **own) if made_anew(found) else found(**own)
     try:
         if isinstance(found, Runnable | StateGraph | partial):

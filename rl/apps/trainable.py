@@ -78,13 +78,13 @@ class Trainable:
         """Return the compiled graph, or what makes it for each rollout."""
         if isinstance(self.graph, Runnable) or made_anew(self.graph):
             return self.graph
-        with making(self.name):
+        with app_errors(self.name):
             found: Graph = compiled(self.graph())
         return found
 
 
 @contextmanager
-def making(name: str) -> Iterator[None]:
+def app_errors(name: str) -> Iterator[None]:
     """Raise AppError for whatever the user's code in the block raises."""
     try:
         yield
@@ -105,7 +105,7 @@ def made_anew(function: Any) -> bool:
 def compiled(found: Any) -> Any:
     """Return what a user exports as what runs: a graph is compiled. Raises AppError for what is none."""
     if isinstance(found, StateGraph):
-        with making("the graph"):
+        with app_errors("the graph"):
             return found.compile()
     if not isinstance(found, Runnable):
         raise AppError(f"a {type(found).__name__} is no graph", code="no_app")

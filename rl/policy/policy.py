@@ -333,7 +333,7 @@ def inherit_context() -> None:
 
     def submitted(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         if _serving.get() is not None:
-            found: Future[Any] = Context().run(submit, self, copy_context().run, _returned, fn, *args, **kwargs)
+            found: Future[Any] = Context().run(submit, self, copy_context().run, _without_exit, fn, *args, **kwargs)
         else:
             found = submit(self, fn, *args, **kwargs)
         return found
@@ -342,8 +342,8 @@ def inherit_context() -> None:
     ThreadPoolExecutor.submit = submitted  # type: ignore[method-assign,assignment]
 
 
-def _returned(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function of a rollout; its exit, as of code that a model wrote, would end the process from any loop."""
+def _without_exit(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of a rollout; `exit()` in it is an error, since it would end the process with all rollouts."""
     try:
         return function(*args, **kwargs)
     except SystemExit as error:

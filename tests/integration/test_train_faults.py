@@ -56,8 +56,8 @@ def test_a_training_ends_after_each_fault_and_continues_with_the_command_that_it
     monkeypatch.setenv("FAILING_SYNC", str(flag))
     settings = ["steps=4", "sync_seconds=20", "actor_rollout_ref.model.external_lib=tests.integration.failing_sync"]
 
-    def names(line: str, *words: str, step: int) -> None:
-        """The last line of the run holds these words; the step is saved."""
+    def assert_names(line: str, *words: str, step: int) -> None:
+        """Expect these words in the last line of a run, and a command that continues from the step."""
         assert all(word in line for word in words), line
         assert f"continue from step {step} with: agentflow train" in line
         command = shlex.split(line.partition(" with: agentflow ")[2])
@@ -65,19 +65,19 @@ def test_a_training_ends_after_each_fault_and_continues_with_the_command_that_it
 
     process = started(out, *settings, until="rollouts/000001-train.jsonl")
     flag.touch()
-    names(ended(process), "weight sync", "this weight has no loader", str(out / "logs"), step=1)
+    assert_names(ended(process), "weight sync", "this weight has no loader", str(out / "logs"), step=1)
 
     process = started(out, *settings, until="rollouts/000002-train.jsonl")
     [server] = sent(process, "MicroServer", signal.SIGKILL)
-    names(ended(process), str(server), f"-{server}.err", step=1)
+    assert_names(ended(process), str(server), f"-{server}.err", step=1)
 
     process = started(out, *settings, until="rollouts/000003-train.jsonl")
     [worker] = sent(process, "WorkerDict", signal.SIGKILL)
-    names(ended(process), str(worker), f"-{worker}.err", step=2)
+    assert_names(ended(process), str(worker), f"-{worker}.err", step=2)
 
     flag.write_text(str(out / "checkpoints/global_step_3"))
     process = started(out, *settings, until="checkpoints/global_step_3")
-    names(ended(process), "weight sync", "sync_seconds=20", str(out / "logs"), step=3)
+    assert_names(ended(process), "weight sync", "sync_seconds=20", str(out / "logs"), step=3)
 
     train(out, *settings)
     assert [line["step"] for line in lines(out, "train")] == [1, 2, 3, 4]

@@ -33,7 +33,7 @@ def train(out: Path, *settings: str, check: bool = True) -> "subprocess.Complete
 
 
 def agentflow(*words: str) -> str:
-    """What a command prints that must succeed."""
+    """Run `agentflow` and return its output; a failure of the command fails the test."""
     done = subprocess.run([sys.executable, "-m", "agentflow", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done.stdout
