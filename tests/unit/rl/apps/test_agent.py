@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langgraph.graph import StateGraph
 
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import compare, inputs, read_tasks
 from agentflow.rl.apps.loading import load_app
+from agentflow.rl.apps.trainable import AppError, compiled
 from agentflow.rl.policy.node_paths import fits, learns
 from tests.cases import table
+from tests.failing import fails
 from tests.graphs import Server, rollout
 
 GRAPH = "examples.help_desk:build"
@@ -85,3 +88,8 @@ async def test_the_example_rewards_the_right_tool_and_nothing_else(tool: str, fa
         given = " ".join(words[2:]) if task.family == "sum" else words[5].rstrip(",")
         for said, reward in ((tool, float(task.family == family)), ("base_generator", 0.0)):
             assert (await rollout(app, Server(f"Tool: {said}\nContext: {given}"), task=task)).reward == reward
+
+
+def test_a_graph_that_cannot_be_compiled_is_refused() -> None:
+    with fails(AppError, "not_loaded"):
+        compiled(StateGraph(dict))
