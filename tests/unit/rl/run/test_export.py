@@ -239,5 +239,5 @@ def test_a_push_is_private_and_what_the_hub_refuses_is_one_line(
     wanted = [("ada/planner", {"private": True, "exist_ok": True}), {"repo_id": "ada/planner", "folder_path": tmp_path}]
     assert done == wanted
     monkeypatch.undo()
-    with fails(PushError, "not_pushed"):
+    with fails(PushError, "not_pushed", configuration=False):
         push(tmp_path, "not a name")
