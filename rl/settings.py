@@ -149,7 +149,16 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
     keys = [override.partition("=")[0].lstrip("+") for override in overrides]
     if "app" in keys:
         _drop_options(config, [key for key in keys if key.startswith("options.")])
+    if config.by_device.cpu.dtype == "auto":
+        config.by_device.cpu.dtype = "bfloat16" if _multiplies_bfloat16() else "float32"
     return config
+
+
+def _multiplies_bfloat16() -> bool:
+    """Return whether oneDNN has products in bfloat16 for this processor; others are many times slower."""
+    import torch  # takes a second
+
+    return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _drop_options(config: DictConfig, given: Sequence[str]) -> None:

@@ -50,6 +50,18 @@ def test_wrong_settings_are_one_clear_line(line: str) -> None:
         TrainingSettings.of(compose_settings("atlas-cpu", overrides.split()))
 
 
+@pytest.mark.parametrize("preset", ["qwen2.5-0.5b-cpu", "smollm2-cpu"])
+@pytest.mark.parametrize(("fast", "precision"), [(True, "bfloat16"), (False, "float32")])
+def test_sampler_and_trainer_compute_in_what_the_processor_has(
+    preset: str, fast: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentflow.rl.settings._multiplies_bfloat16", lambda: fast)
+    verl = compose_settings(preset, []).actor_rollout_ref
+    assert verl.rollout.dtype == verl.actor.fsdp_config.mixed_precision.param_dtype == precision
+    given = compose_settings(preset, ["by_device.cpu.dtype=bfloat16"]).actor_rollout_ref
+    assert given.rollout.dtype == "bfloat16"
+
+
 def test_the_chat_template_gets_its_options() -> None:
     """`FlowAgentLoop` passes those of verl's data configuration to `ChatFormat`."""
     config = compose_settings("qwen2.5-7b", ["template_options.enable_thinking=true"])
