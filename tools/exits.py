@@ -1,0 +1,57 @@
+"""`exit()` in a tool or a node is an error there, and does not end the process with all that runs in it.
+
+asyncio raises SystemExit out of its loop as soon as it ends a task, whoever awaits that task and could handle it. So it
+is replaced within each task that a run starts.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any
+from weakref import WeakSet
+
+_replaced: ContextVar[bool] = ContextVar("agentflow exits are errors", default=False)
+_prepared: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+@contextmanager
+def exit_is_error() -> Iterator[None]:
+    """Raise RuntimeError in the place of SystemExit in the block."""
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"exit({error.code!r}) was called").with_traceback(error.__traceback__) from None
+
+
+@contextmanager
+def exits_are_errors() -> Iterator[None]:
+    """Raise RuntimeError in the place of SystemExit in the block, and in all tasks that are started in it."""
+    loop = asyncio.get_running_loop()
+    if loop not in _prepared:
+        _prepared.add(loop)
+        loop.set_task_factory(partial(_task, loop.get_task_factory() or _plain_task))
+    token = _replaced.set(True)
+    try:
+        with exit_is_error():
+            yield
+    finally:
+        _replaced.reset(token)
+
+
+def _task(make: Callable[..., Any], loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+    if not _replaced.get():
+        return make(loop, work, **options)
+    task = make(loop, _without_exit(work), **options)
+    task.add_done_callback(lambda _: work.close())  # of a task that never began, Python would warn
+    return task
+
+
+def _plain_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    return asyncio.Task(work, loop=loop, **options)
+
+
+async def _without_exit(work: Coroutine[Any, Any, Any]) -> Any:
+    with exit_is_error():
+        return await work
