@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.rl.algorithms.sft import SFT
+from agentflow.rl.micro.engine import usable_cores
 
 
 def on_cpu(config: DictConfig) -> bool:
@@ -68,7 +69,7 @@ def concurrency(config: DictConfig) -> int:
     engines = max(1, nodes * config.trainer.n_gpus_per_node // rollout.tensor_model_parallel_size)
     most = rollout.max_num_seqs * engines
     if rollout.name == "micro" or config.trainer.device == "cpu":
-        most = min(most, CONCURRENCY * nodes * max(2, len(os.sched_getaffinity(0))))
+        most = min(most, CONCURRENCY * nodes * max(2, usable_cores()))
     each: int = math.ceil((config.concurrency or most) / rollout.agent.num_workers)
     return each
 
@@ -79,7 +80,7 @@ def ray_options(config: DictConfig) -> dict[str, Any]:
     if config.ray_address is None:
         needed = places(config)
         if options.get("num_cpus") is None:
-            options["num_cpus"] = max(needed, len(os.sched_getaffinity(0)))
+            options["num_cpus"] = max(needed, usable_cores())
     return options
 
 

@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from agentflow.rl.apps.trainable import Split
 from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.checks import check_room
+from agentflow.rl.micro.engine import usable_cores
 from agentflow.rl.run.training_log import Line, TrainingLog
 from agentflow.rl.trainer.worker_template import worker_template
 from agentflow.tools.coded_error import CodedError
@@ -30,9 +31,10 @@ class TrainingFailed(CodedError, RuntimeError):
 def worker_base(config: DictConfig) -> AbstractContextManager[str | None]:
     """Start what Ray's workers are forked from, which imports verl while the settings are checked.
 
-    The result is Ray's `py_executable`, or None where workers cannot be forks.
+    The result is Ray's `py_executable`, or None where workers cannot be forks, as on macOS.
     """
-    if config.trainer.device != "cpu" or config.ray_address or config.actor_rollout_ref.rollout.name != "micro":
+    here = sys.platform == "linux" and not config.ray_address
+    if not here or config.trainer.device != "cpu" or config.actor_rollout_ref.rollout.name != "micro":
         return nullcontext()
     return worker_template(environment(config))
 
@@ -177,7 +179,7 @@ def _threads(ranks: int) -> dict[str, str]:
     processes use the same cores, spinning threads block them and each other: an update took ten times as long, and four
     times the processor time. With a short spin, updates are as fast as with the default on an idle machine.
     """
-    threads = max(1, len(os.sched_getaffinity(0)) // max(1, ranks))
+    threads = max(1, usable_cores() // max(1, ranks))
     found = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
     if "OMP_WAIT_POLICY" not in os.environ:
         found["GOMP_SPINCOUNT"] = os.environ.get("GOMP_SPINCOUNT", "1000")

@@ -38,7 +38,14 @@ SHARE = 8
 """Minimum number of requests per thread; with fewer, a second thread gave no speed-up."""
 IDLE_SECONDS = 60.0
 """Time without a request after which worker and caches end, so that a model which nobody uses frees its memory."""
-THREADS = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use: Python 3.13's `process_cpu_count`. macOS knows of no affinity."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+THREADS = min(4, usable_cores())
 """Default number of threads: one per available core, at most four; more than two have not been measured."""
 
 Drawn = tuple[Ints, Floats]

@@ -1,6 +1,8 @@
 """The environment of a training run's processes."""
 
 import os
+import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -8,7 +10,8 @@ pytest.importorskip("verl")
 
 from omegaconf import DictConfig, OmegaConf
 
-from agentflow.rl.launch.workers import TrainingFailed, _start_ray, environment
+from agentflow.rl.launch.engine_config import concurrency, ray_options
+from agentflow.rl.launch.workers import TrainingFailed, _start_ray, environment, worker_base
 from agentflow.rl.settings import compose_settings
 
 THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
@@ -43,6 +46,21 @@ def test_what_the_user_has_set_holds(
     found = environment(config)
     assert found.get(name, value) == value
     assert unset not in found
+
+
+def test_macos_has_no_affinity_and_its_processes_are_not_forked(
+    config: DictConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training ended in an AttributeError; a fork of a process with threads may crash there, as Python's docs say."""
+    monkeypatch.setattr("agentflow.rl.launch.workers.worker_template", lambda variables: nullcontext("forks"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert environment(config)["OMP_NUM_THREADS"] == "64"
+    assert ray_options(config)["num_cpus"] == 64
+    assert concurrency(config) > 64
+    with worker_base(config) as executable:
+        assert executable is None
 
 
 def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
