@@ -15,6 +15,7 @@ from agentflow.rl.apps.trainable import AppError, Trainable, app_errors, compile
 from agentflow.rl.policy.node_paths import node_patterns
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import named_object
+from agentflow.tools.proxies import LOOPBACK, without_proxy
 
 SERVED = Path("langgraph.json")
 """The file in which LangGraph's server finds graphs, in the current folder."""
@@ -43,6 +44,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
     options of `rl.apps.agent.trainable_agent`; a function gets the options that it has parameters for, and `config` as
     LangGraph's server gives it. The module may be in the current folder. Raises AppError.
     """
+    without_proxy(*LOOPBACK)  # before the app makes its clients, which are to reach the policy
     with app_errors(name):
         found = named_object(full_name(name))
     of_run: dict[str, Any] = {}

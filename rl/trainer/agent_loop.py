@@ -42,6 +42,7 @@ from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, rewarded, run_re
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.rl.settings import TrainingSettings
 from agentflow.rl.trainer.teacher import Teacher
+from agentflow.tools.proxies import without_proxy
 
 _graphs: dict[str, tuple[Trainable, Made]] = {}
 """Loaded apps of this process by name; cached because verl creates a new agent loop for every rollout."""
@@ -93,7 +94,8 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """
         super().__init__(*args, **kwargs)
         if addresses := self.config.get("rollout_addresses"):
-            os.environ[ROLLOUT_ADDRESS] = addresses[os.getpid() % len(addresses)]
+            os.environ[ROLLOUT_ADDRESS] = address = addresses[os.getpid() % len(addresses)]
+            without_proxy(address.rpartition(":")[0].strip("[]"))
         self.log, self.settings, self.concurrency = TrainingLog(out), _run_settings(Path(out)), concurrency
         app = self.settings.app
         if app not in _graphs:

@@ -1,8 +1,10 @@
 """The entry point of the command line."""
 
 import builtins
+import sys
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import proxy_bypass
 
 import pytest
 
@@ -23,6 +25,16 @@ def test_ctrl_c_while_the_command_is_imported_is_no_traceback(monkeypatch: pytes
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == INTERRUPTED
+
+
+def test_a_command_reaches_servers_of_this_machine_past_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:80")
+    monkeypatch.setattr(sys, "argv", ["agentflow", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert proxy_bypass("localhost")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from langgraph.types import Send
 
 from agentflow import policy_url
 from agentflow.graph.models.spec import ModelError
+from agentflow.rl.apps.loading import load_app
 from agentflow.rl.policy import policy as policy_module
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.policy import PromptTooLong
@@ -86,6 +87,24 @@ async def test_a_call_over_http_is_a_call_of_its_node(node: Any) -> None:
     assert [(call.node, list(call.response_ids)) for call in found.calls] == [("node", [2])]
     [request] = server.requests
     assert (request.sampling.max_tokens, request.sampling.stop) == (5, ("x",))
+
+
+def app_that_asks() -> Any:
+    """An app that makes its client when it is loaded."""
+    own = openai.OpenAI(api_key="none", base_url="http://model.invalid/v1", max_retries=0)
+    return trainable(
+        one_node(lambda state: {"answer": own.chat.completions.create(**ASKED).choices[0].message.content}),
+        inputs=lambda task: {},
+    )
+
+
+async def test_the_policy_is_reached_past_the_environments_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy without exceptions got the calls, whose answer it cannot have."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "")
+    found = await rollout(load_app(f"{__name__}:app_that_asks"))
+    assert (found.status, found.reward) == (RolloutStatus.OK, 1.0), found.trace.error
 
 
 @needs_templates
