@@ -1,6 +1,7 @@
 """A policy from a folder on this machine, sampled by transformers, to try an app without an engine."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,12 @@ class LocalPolicy:
             raise PromptTooLong(f"a prompt of {len(prompt_ids)} tokens is more than the model reads")
         most = min(request.sampling.max_tokens or self._max_tokens, self._max_tokens, room)
         async with self._turn:
-            ids, logprobs = await asyncio.to_thread(self._sample, prompt_ids, most)
+            ids, logprobs = await asyncio.to_thread(self._sample, prompt_ids, most, request.sampling.stop)
             self._replies += 1
             name = f"reply {self._replies}"
         return await self.format.reply(request, name, prompt_ids, ids, logprobs)
 
-    def _sample(self, prompt_ids: list[int], most: int) -> tuple[list[int], list[float]]:
+    def _sample(self, prompt_ids: list[int], most: int, stop: Sequence[str] | None) -> tuple[list[int], list[float]]:
         import torch
 
         prompt = torch.tensor([prompt_ids])
@@ -59,6 +60,8 @@ class LocalPolicy:
                 prompt,
                 attention_mask=torch.ones_like(prompt),
                 max_new_tokens=most,
+                stop_strings=stop and list(stop),
+                tokenizer=self.format.tokenizer,
                 eos_token_id=self.format.tokenizer.eos_token_id,
                 pad_token_id=self.format.tokenizer.eos_token_id,
                 return_dict_in_generate=True,
