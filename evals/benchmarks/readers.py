@@ -88,11 +88,13 @@ def choice(row: Row) -> Task:
     if isinstance(row[name], str):
         raise ValueError(f"the column {name!r} holds a text where a list or an object is expected")
     if isinstance(found := row[name], Mapping):  # a table has each letter in every row
-        options = {str(letter): _plain(name, one) for letter, one in found.items() if not _empty(one)}
+        options = {str(letter): "" if _empty(one) else _plain(name, one) for letter, one in found.items()}
     else:
         options = _lettered([_plain(name, one) for one in found])
     numeric = not any(isinstance(one, str) for one in (found.values() if isinstance(found, Mapping) else found))
-    return _choice(_cell(row, _QUESTION), options, _letter(row, options, numeric), str(row.get("meta_info") or ""))
+    letter = _letter(row, options, numeric)
+    options = {one: content for one, content in options.items() if content}  # those left out counted for an index
+    return _choice(_cell(row, _QUESTION), options, letter, str(row.get("meta_info") or ""))
 
 
 def _letter(row: Row, options: Mapping[str, str], numeric: bool) -> str:
@@ -114,11 +116,10 @@ def _letter(row: Row, options: Mapping[str, str], numeric: bool) -> str:
 def _meant(value: object, name: str, options: Mapping[str, str], numeric: bool) -> set[str]:
     """Return the letters of the options that a column can mean, by their letter, their text or an index from 0."""
     said, whole = _plain(name, value).strip(), isinstance(value, int) and not isinstance(value, bool)
-    named = {letter for letter, content in options.items() if said in (letter, content.strip())}
-    if not (whole or name == "answer_idx") or not said.isdecimal() or int(said) >= len(options):
-        return named
-    indexed = {list(options)[int(said)]}
-    return indexed if whole and not numeric else named | indexed
+    named = {letter for letter, content in options.items() if content and said in (letter, content.strip())}
+    by_index = (whole or name == "answer_idx") and said.isdecimal()
+    indexed = {letter for letter in list(options)[int(said) :][:1] if options[letter]} if by_index else set[str]()
+    return indexed if indexed and whole and not numeric else named | indexed
 
 
 def _choice(stem: str, options: dict[str, str], letter: str, family: str) -> Task:
