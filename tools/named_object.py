@@ -38,7 +38,7 @@ def named_object(name: str) -> object:
         found: object = _imported(Path(match[1])) if match[1].endswith(".py") else importlib.import_module(match[1])
         for attribute in match[2].split("."):
             found = getattr(found, attribute)
-    except Exception as error:  # the user's module may raise any exception
+    except (Exception, SystemExit) as error:  # the user's module may raise any exception
         raise NamedObjectError(f"{name} cannot be imported ({error_line(error)})", code="import_failed") from error
     return found
 
@@ -67,6 +67,6 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def error_line(error: Exception) -> str:
+def error_line(error: BaseException) -> str:
     """Return the error on one bounded line."""
     return bounded_line(f"{type(error).__name__}: {error}", 200)

@@ -20,7 +20,7 @@ def init(
     """Write tasks and a reward for a LangGraph graph, for you to fill in. Overwrites nothing."""
     from agentflow.rl.apps.loading import load_app, served_graphs
     from agentflow.rl.apps.scaffold import write
-    from agentflow.rl.apps.trainable import AppError
+    from agentflow.rl.apps.trainable import AppError, app_errors
     from agentflow.rl.rollout.opening import opened
 
     served = served_graphs()
@@ -29,12 +29,14 @@ def init(
         fail(f"name the graph, as in my_agent:agent; {known}", MISUSED)
     name = name or next(iter(served))
 
-    async def files(made: Any) -> dict[Path, bool]:
-        async with opened(made) as graph:
-            return write(graph, Path.cwd())
+    async def graph(made: Any) -> Any:
+        async with opened(made) as found:
+            return found
 
     try:
-        written = asyncio.run(files(load_app(name, tasks="tasks.jsonl").built()))
+        with app_errors(name):
+            found = asyncio.run(graph(load_app(name, tasks="tasks.jsonl").built()))
+        written = write(found, Path.cwd())
     except (AppError, OSError) as error:
         if getattr(error, "code", "") == "unknown_options":
             fail(f"{name} has its own tasks and reward; see what it would learn with: agentflow try {name}", MISUSED)

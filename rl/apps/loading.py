@@ -1,6 +1,7 @@
 """Apps by name: what `agentflow train`, `try` and `replay` are given as `module:attribute`."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import Parameter
@@ -10,8 +11,9 @@ from typing import Any
 from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
 
+from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import run_config, trainable_agent
-from agentflow.rl.apps.trainable import AppError, Trainable, app_errors, compiled, made_anew
+from agentflow.rl.apps.trainable import AppError, Split, Trainable, app_errors, compiled, made_anew
 from agentflow.rl.policy.node_paths import node_patterns
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import named_object
@@ -69,7 +71,12 @@ def load_app(name: str, /, **options: Any) -> Trainable:
         raise AppError(
             f"'{name}' is a {type(found).__name__}, neither a graph nor an agentflow.Trainable", code="no_app"
         )
-    found = replace(found, nodes=node_patterns(options.pop("nodes", found.nodes)))
+    found = replace(found, nodes=node_patterns(options.pop("nodes", found.nodes)), tasks=partial(_tasks_of, found))
     if options:
         raise AppError(f"'{name}' does not take these options: {', '.join(options)}", code="unknown_options")
     return found
+
+
+def _tasks_of(app: Trainable, split: Split, number: int) -> Sequence[Task]:
+    with app_errors(f"the tasks of {app.name}"):
+        return app.tasks(split, number)

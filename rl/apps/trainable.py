@@ -90,7 +90,7 @@ def app_errors(name: str) -> Iterator[None]:
         yield
     except AppError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit() too would end the command, without a word
         said = str(error) if isinstance(error, NamedObjectError) else f"{name} cannot be made ({error_line(error)})"
         hint = "; training does not use the key, so any value will do" if "API_KEY" in said else ""
         raise AppError(f"the app cannot be loaded: {said}{hint}", code="not_loaded") from error
