@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.graph import StateGraph
 
 from agentflow.graph.run.task import Task
-from agentflow.rl.apps.agent import compare, inputs, read_tasks
+from agentflow.rl.apps.agent import compare, inputs, read_tasks, share_of
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError, compiled
 from agentflow.rl.policy.node_paths import fits, learns
@@ -55,6 +55,17 @@ def test_a_question_is_another_task_where_the_graph_gets_more_with_it(tmp_path: 
     """All but the first of such rows were dropped in silence: the last questions of conversations are often alike."""
     rows = [{"question": "And in metres?", column: {"before": before}} for before in ("3 feet", "3 yards", "3 feet")]
     assert len(read_tasks(written(tmp_path / "t.jsonl", *rows), graded=False)) == 2
+
+
+def test_rows_that_only_the_reward_tells_apart_are_tasks_and_are_held_out_together(tmp_path: Path) -> None:
+    """All but the first of them were dropped in silence."""
+    rows = [{"question": f"Draw {n}.", "style": style} for n in range(50) for style in ("plain", "rich", "plain")]
+    found = read_tasks(written(tmp_path / "t.jsonl", *rows), graded=False)
+    assert len({one.id for one in found}) == len(found) == 100
+    train, test = ({one.question for one in share_of(found, split)} for split in ("train", "test"))  # type: ignore[arg-type]
+    assert train
+    assert test
+    assert not train & test
 
 
 @pytest.mark.parametrize(
