@@ -91,8 +91,8 @@ class Serving:
     conversations: Conversations = field(default_factory=Conversations)
     misused: PolicyMisused | None = None
     """The first call that was refused. It ends the rollout even if the graph, or a thread of it, passes it over."""
-    failed: Exception | None = None
-    """The error of the last call over HTTP that failed, of which a node sees only its client's error."""
+    failed: dict[str, Exception] = field(default_factory=dict)
+    """By the path of a node's URL, why its last call failed; the node sees only its client's error."""
     secret: str = field(default_factory=lambda: secrets.token_hex(16))
     """Part of the URLs of its nodes (`agentflow.rl.rollout.capture`)."""
     captured: dict[str, Context] = field(default_factory=dict)

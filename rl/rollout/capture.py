@@ -118,23 +118,25 @@ class PolicyRequest(protocol.CompletionRequest):
         return await Policy(sampling=limits).ainvoke(messages, **self.options)
 
 
-def _place(request: Request) -> tuple[Serving, Context]:
-    """Return the rollout and the node's context that a request is for. Raises Refused."""
+def _place(request: Request) -> tuple[Serving, str]:
+    """Return the rollout and the path of the node's URL that a request is for. Raises Refused."""
     place = request.scope["raw_path"].decode("ascii").removeprefix("/").rpartition("/v1/")[0]
     for served in rollouts_under_way():
-        if context := served.captured.get(place):
-            return served, context
+        if place in served.captured:
+            return served, place
     raise Refused(404, "no node of a rollout under way has this URL")
 
 
 async def _chat(request: Request) -> Response:
-    served, context = _place(request)
+    served, place = _place(request)
     try:
         wanted = await read(request, PolicyRequest, MOST_BYTES)
-        message = await unless_gone(request, asyncio.create_task(wanted.answer(), context=context.copy()))
+        context = served.captured[place].copy()
+        message = await unless_gone(request, asyncio.create_task(wanted.answer(), context=context))
     except Exception as error:
         # The node gets a status as from a server, and its client's error; the rollout ends for the error itself.
-        return _failed(served, error).response
+        return _failed(served, place, error).response
+    served.failed.pop(place, None)
     if message is None:
         return Response(status_code=HUNG_UP)
     if wanted.stream:
@@ -145,14 +147,14 @@ async def _chat(request: Request) -> Response:
 
 
 async def _other(request: Request) -> Response:
-    served, _ = _place(request)
+    served, place = _place(request)
     asked = "/" + request.scope["path"].rpartition("/v1/")[2]
     if asked == "/models":
         return JSONResponse({"object": "list", "data": [{"id": "policy", "object": "model", "owned_by": "agentflow"}]})
-    return _failed(served, Refused(404, f"the policy answers /chat/completions, not {asked}")).response
+    return _failed(served, place, Refused(404, f"the policy answers /chat/completions, not {asked}")).response
 
 
-def _failed(served: Serving, error: Exception) -> Refused:
+def _failed(served: Serving, place: str, error: Exception) -> Refused:
     """Record why a call was not answered, and return the refusal of its request."""
     match error:
         case PolicyMisused():
@@ -160,12 +162,10 @@ def _failed(served: Serving, error: Exception) -> Refused:
         case Refused():
             served.refuse(str(error))
             return error
-        case PromptTooLong():
-            served.failed = error
-            return Refused(400, str(error), "context_length_exceeded")
-        case _:
-            served.failed = error
-            return Refused(500, str(error))
+    served.failed[place] = error
+    if isinstance(error, PromptTooLong):
+        return Refused(400, str(error), "context_length_exceeded")
+    return Refused(500, str(error))
 
 
 def _openai_message(message: AIMessage) -> dict[str, Any]:

@@ -231,7 +231,7 @@ async def run(
                         faults = told
         except Exception as error:  # the boundary of a rollout: what a function of the app raises is its failure
             trace = trace.failed_by(error)
-        if failure := served.misused or (trace.failure and served.failed):
+        if failure := served.misused or (trace.failure and next(reversed(served.failed.values()), None)):
             trace = trace.failed_by(failure)
         asked = collector.model_calls.total()
         if trace.cause == "limit" and (left := asked - collector.answered):

@@ -193,6 +193,38 @@ async def test_a_failed_call_is_the_rollouts_and_is_not_repeated(error: Exceptio
     assert str(error) in found.trace.error
 
 
+@pytest.mark.parametrize("error", [PromptTooLong("too long"), ModelError("it is down")])
+@pytest.mark.parametrize("where", ["node", "branch"])
+async def test_a_failure_is_of_a_call_unless_its_node_had_an_answer_since(where: str, error: Exception) -> None:
+    """A fault of a node that had asked again, with success, was the policy's or the server's."""
+    server, failed, answered = Server(error=error), asyncio.Event(), asyncio.Event()
+
+    async def asks(state: State) -> State:
+        try:
+            return await asynchronous(state)
+        except openai.APIStatusError:
+            server.error = None
+            failed.set()
+            if where == "node":
+                await asynchronous(state)
+                raise KeyError("x") from None
+            await answered.wait()
+            raise
+
+    async def later(state: State) -> State:
+        await failed.wait()
+        await asynchronous(state)
+        answered.set()
+        return {}
+
+    builder = StateGraph(State).add_node("asks", asks).add_edge(START, "asks")
+    if where == "branch":
+        builder.add_node("later", later).add_edge(START, "later")
+    found = await played(builder.compile(), server)
+    assert (found.trace.failure is error) == (where == "branch")
+    assert (found.status == RolloutStatus.CRASHED) == (where == "node")
+
+
 @pytest.mark.parametrize(
     ("address", "body"),
     [
