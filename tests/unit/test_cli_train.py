@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.cli.group import FAILED
 from agentflow.cli.train import write_report
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.run.checkpoints import ACTOR, FOLDER, LATEST, checkpoint_of
 from agentflow.rl.run.training_log import TrainingLog
-from tests.command_line import succeeds
+from tests.command_line import call, succeeds
 from tests.reports import Report
 from tests.trainings import begin, rollout, write_validation
 
@@ -46,6 +47,20 @@ def test_the_best_step_is_offered_where_it_is_not_the_last(
     said = succeeds("train").stdout
     assert "step 30: 2 of 2 tries ran out of time" in said
     assert [text for text in ("--best", "note: ", "held-out tasks: ") if text in said] == []
+
+
+@needs_training
+@pytest.mark.filterwarnings("ignore")
+def test_a_training_that_fails_is_one_line_and_no_misuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentflow.rl import train
+
+    def fails(*words: str, **callbacks: object) -> Path:
+        raise train.TrainingFailed("a worker died")
+
+    monkeypatch.setattr(train, "train", fails)
+    done = call("train")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (FAILED, 1)
+    assert "a worker died" in done.stderr
 
 
 @pytest.mark.parametrize("validations", [0, 1])

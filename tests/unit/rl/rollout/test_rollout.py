@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 import numpy as np
 import pytest
 from langgraph.graph import StateGraph
+from langgraph.types import interrupt
 
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.task import Task
@@ -85,6 +86,21 @@ async def test_what_hangs_ends_its_rollout(hangs: str, calls: int) -> None:
         released.set()
     assert (trajectory.status, trajectory.reward, len(trajectory.calls)) == (RolloutStatus.TIMED_OUT, 0.0, calls)
     assert "0.3 s" in trajectory.trace.error
+
+
+async def test_the_answer_to_an_interrupt_may_block() -> None:
+    """It is awaited from a thread, so that a client or a person who does not answer holds no other rollout."""
+
+    def blocks(task: Task, asked: str) -> str:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        return task.gold
+
+    def asking(state: Sum) -> dict[str, str]:
+        return {"answer": interrupt(state["question"])}
+
+    trajectory = await rollout(app(asking, answer=blocks))
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, 1.0), trajectory.trace.error
 
 
 @pytest.mark.parametrize(
