@@ -5,7 +5,7 @@ is replaced within each task that a run starts.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -17,15 +17,6 @@ _prepared: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
 @contextmanager
-def exit_is_error() -> Iterator[None]:
-    """Raise RuntimeError in the place of SystemExit in the block."""
-    try:
-        yield
-    except SystemExit as error:
-        raise RuntimeError(f"exit({error.code!r}) was called").with_traceback(error.__traceback__) from None
-
-
-@contextmanager
 def exits_are_errors() -> Iterator[None]:
     """Raise RuntimeError in the place of SystemExit in the block, and in all tasks that are started in it."""
     loop = asyncio.get_running_loop()
@@ -34,24 +25,31 @@ def exits_are_errors() -> Iterator[None]:
         loop.set_task_factory(partial(_task, loop.get_task_factory() or _plain_task))
     token = _replaced.set(True)
     try:
-        with exit_is_error():
+        with _as_error():
             yield
     finally:
         _replaced.reset(token)
 
 
-def _task(make: Callable[..., Any], loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
-    if not _replaced.get():
-        return make(loop, work, **options)
-    task = make(loop, _without_exit(work), **options)
-    task.add_done_callback(lambda _: work.close())  # of a task that never began, Python would warn
-    return task
+@contextmanager
+def _as_error() -> Iterator[None]:
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"exit({error.code!r}) was called").with_traceback(error.__traceback__) from None
 
 
 def _plain_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
     return asyncio.Task(work, loop=loop, **options)
 
 
-async def _without_exit(work: Coroutine[Any, Any, Any]) -> Any:
-    with exit_is_error():
-        return await work
+def _task(make: Callable[..., Any], loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+    async def without_exit() -> Any:
+        with _as_error():
+            return await work
+
+    if not _replaced.get():
+        return make(loop, work, **options)
+    task = make(loop, without_exit(), **options)
+    task.add_done_callback(lambda _: work.close())  # of a task that never began, Python would warn
+    return task

@@ -21,7 +21,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -63,8 +63,6 @@ class _Pool:
     session: aiohttp.ClientSession
     closing: AsyncGenerator[None, None]
     """Closes the session with the loop."""
-    proxies: dict[URL, str | None] = field(default_factory=dict)
-    """The environment's proxy for each server. aiohttp would look it up in a thread, at every request."""
 
 
 class Connections:
@@ -112,8 +110,6 @@ class Connections:
         self, to: URL, headers: Mapping[str, str], body: bytes, limits: httpx.Timeout, stream: bool
     ) -> aiohttp.ClientResponse:
         pool = await self._pool()
-        if (server := to.origin()) not in pool.proxies:
-            pool.proxies[server] = _proxy(server)
         with openai_errors(to):
             response = await pool.session.post(
                 to,
@@ -121,7 +117,7 @@ class Connections:
                 data=body,
                 timeout=aiohttp.ClientTimeout(sock_connect=limits.connect, sock_read=limits.read),
                 allow_redirects=False,
-                proxy=pool.proxies[server],
+                proxy=_proxy(to.origin()),
             )
             whole = response.status != 200 or response.content_type == "application/json" or not stream
             if whole and (stated := _stated(await response.read())) and response.ok:
@@ -235,7 +231,9 @@ def _located(url: URL) -> URL:
     return URL(f"{url.scheme}://{address}{url.raw_path_qs}", encoded=True) if address else url
 
 
+@lru_cache(maxsize=512)
 def _proxy(server: URL) -> str | None:
+    """Return the environment's proxy for a server. aiohttp would look it up in a thread, at every request."""
     proxies = getproxies()
     return None if proxy_bypass(str(server.host)) else proxies.get(server.scheme, proxies.get("all"))
 

@@ -52,7 +52,6 @@ from agentflow.rl.policy.chat import (
 )
 from agentflow.rl.policy.node_paths import Nodes
 from agentflow.tools.coded_error import CodedError
-from agentflow.tools.exits import exit_is_error
 from agentflow.tools.json_codec import object_from_json
 
 PATIENCE = 30.0
@@ -334,7 +333,7 @@ def inherit_context() -> None:
 
     def submitted(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         if _serving.get() is not None:
-            found: Future[Any] = Context().run(submit, self, copy_context().run, exit_is_error()(fn), *args, **kwargs)
+            found: Future[Any] = Context().run(submit, self, copy_context().run, fn, *args, **kwargs)
         else:
             found = submit(self, fn, *args, **kwargs)
         return found

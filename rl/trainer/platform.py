@@ -8,8 +8,7 @@ each patch names the place in 0.9.1 that needs it.
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import Any
 
 import psutil
@@ -58,81 +57,35 @@ class _CpuModule:
 _MODULE = _CpuModule()
 
 
+def _always(value: Any) -> Any:
+    """Return a method that returns `value`, whatever it is asked."""
+    return lambda self, *args, **kwargs: value
+
+
 @PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):  # type: ignore[misc]
-    """verl's view of a CPU as its device."""
+    """verl's view of a CPU: one device without an allocator, a profiler or a CUDA runtime, and synchronous."""
 
-    @property
-    def device_name(self) -> str:
-        """The torch device."""
-        return "cpu"
-
-    @property
-    def vendor_name(self) -> str:
-        """Vendor of the device."""
-        return "cpu"
-
-    @property
-    def device_module(self) -> _CpuModule:
-        """The module that verl uses instead of `torch.cuda`."""
-        return _MODULE
-
-    def is_available(self) -> bool:
-        """Return whether the device can be used."""
-        return True
-
-    def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Return False, so that verl never selects the CPU by itself: a machine with a GPU has a CPU too."""
-        return False
-
-    def current_device(self) -> str:
-        """Return the device of tensors and of FSDP."""
-        return "cpu"
-
-    def device_count(self) -> int:
-        """Return the number of devices of one process."""
-        return 1
-
+    device_name = vendor_name = "cpu"
+    device_module = _MODULE
+    """The module that verl uses instead of `torch.cuda`."""
+    is_available = _always(True)
+    is_platform_available = _always(False)
+    """verl never selects the CPU by itself: a machine with a GPU has a CPU too."""
+    current_device = _always("cpu")
+    device_count = _always(1)
     manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
-
-    def nothing(self, *args: Any, **kwargs: Any) -> None:
-        """Do nothing: a CPU is one device without an allocator, a profiler or a CUDA runtime, and synchronous."""
-
-    set_device = synchronize = set_allocator_settings = empty_cache = nothing
-    profiler_start = profiler_stop = cudart = nothing
-
-    def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
-        """Return (None, None): a CPU has no CUDA capability."""
-        return None, None
-
-    def communication_backend_name(self) -> str:
-        """Return the backend of torch.distributed."""
-        return "gloo"
-
-    def visible_devices_envvar(self) -> str:
-        """Return the environment variable by which Ray assigns devices."""
-        return "CUDA_VISIBLE_DEVICES"
-
-    @contextmanager
-    def nvtx_range(self, msg: str) -> Iterator[None]:
-        """Do nothing: there is no profiler."""
-        yield
-
-    def ray_resource_name(self) -> str:
-        """Return the resource of placement groups; `ray.init(num_gpus=...)` declares that it exists."""
-        return "GPU"
-
-    def ray_resource_options(self, num_gpus: float) -> dict[str, float]:
-        """Return the resource options of a Ray actor."""
-        return {"num_gpus": num_gpus}
-
-    def ray_noset_envvars(self) -> list[str]:
-        """Return the environment variables that make Ray leave the device assignment alone."""
-        return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
-
-    def is_ipc_supported(self) -> bool:
-        """Return whether processes can share device memory handles."""
-        return False
+    set_device = synchronize = set_allocator_settings = empty_cache = _always(None)
+    profiler_start = profiler_stop = cudart = _always(None)
+    nvtx_range = _always(nullcontext())
+    get_device_capability = _always((None, None))
+    communication_backend_name = _always("gloo")
+    visible_devices_envvar = _always("CUDA_VISIBLE_DEVICES")
+    """The variable by which Ray assigns devices."""
+    ray_resource_name = _always("GPU")
+    """The resource of placement groups; `ray.init(num_gpus=...)` declares that it exists."""
+    ray_noset_envvars = _always(["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"])
+    is_ipc_supported = _always(False)
 
 
 _init_process_group = torch.distributed.init_process_group
