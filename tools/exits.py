@@ -22,7 +22,7 @@ def exits_are_errors() -> Iterator[None]:
     loop = asyncio.get_running_loop()
     if loop not in _prepared:
         _prepared.add(loop)
-        loop.set_task_factory(partial(_task, loop.get_task_factory() or _plain_task))
+        loop.set_task_factory(partial(_task, loop.get_task_factory()))
     token = _replaced.set(True)
     try:
         with _as_error():
@@ -39,17 +39,13 @@ def _as_error() -> Iterator[None]:
         raise RuntimeError(f"exit({error.code!r}) was called").with_traceback(error.__traceback__) from None
 
 
-def _plain_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    return asyncio.Task(work, loop=loop, **options)
-
-
-def _task(make: Callable[..., Any], loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
+def _task(make: Callable[..., Any] | None, loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
     async def without_exit() -> Any:
         with _as_error():
             return await work
 
-    if not _replaced.get():
-        return make(loop, work, **options)
-    task = make(loop, without_exit(), **options)
-    task.add_done_callback(lambda _: work.close())  # of a task that never began, Python would warn
+    whole = without_exit() if (replaced := _replaced.get()) else work
+    task = make(loop, whole, **options) if make else asyncio.Task(whole, loop=loop, **options)
+    if replaced:
+        task.add_done_callback(lambda _: work.close())  # of a task that never began, Python would warn
     return task

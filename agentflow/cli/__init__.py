@@ -28,7 +28,7 @@ from agentflow.cli import (
 )
 from agentflow.cli.dotenv_file import read_dotenv
 from agentflow.cli.group import CommandGroup
-from agentflow.tools.proxies import LOOPBACK, without_proxy
+from agentflow.tools.proxies import without_proxy
 from agentflow.version import __version__
 
 app = typer.Typer(cls=CommandGroup, pretty_exceptions_enable=False, rich_markup_mode="rich")
@@ -48,7 +48,7 @@ app.add_typer(about.doctor, name="doctor")
 def main() -> None:
     """Entry point of the `agentflow` command."""
     read_dotenv()
-    without_proxy(*LOOPBACK)
+    without_proxy()
     app(prog_name="agentflow")
 
 

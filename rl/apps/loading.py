@@ -1,7 +1,6 @@
 """Apps by name: what `agentflow train`, `try` and `replay` are given as `module:attribute`."""
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import Parameter
@@ -11,13 +10,12 @@ from typing import Any
 from langchain_core.runnables import Runnable
 from langgraph.graph import StateGraph
 
-from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import run_config, trainable_agent
-from agentflow.rl.apps.trainable import AppError, Split, Trainable, app_errors, compiled, made_anew
+from agentflow.rl.apps.trainable import AppError, Trainable, app_errors, compiled, made_anew
 from agentflow.rl.policy.node_paths import node_patterns
 from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.named_object import named_object
-from agentflow.tools.proxies import LOOPBACK, without_proxy
+from agentflow.tools.proxies import without_proxy
 
 SERVED = Path("langgraph.json")
 """The file in which LangGraph's server finds graphs, in the current folder."""
@@ -46,7 +44,7 @@ def load_app(name: str, /, **options: Any) -> Trainable:
     options of `rl.apps.agent.trainable_agent`; a function gets the options that it has parameters for, and `config` as
     LangGraph's server gives it. The module may be in the current folder. Raises AppError.
     """
-    without_proxy(*LOOPBACK)  # before the app makes its clients, which are to reach the policy
+    without_proxy()  # before the app makes its clients, which are to reach the policy
     with app_errors(name):
         found = named_object(full_name(name))
     of_run: dict[str, Any] = {}
@@ -71,12 +69,8 @@ def load_app(name: str, /, **options: Any) -> Trainable:
         raise AppError(
             f"'{name}' is a {type(found).__name__}, neither a graph nor an agentflow.Trainable", code="no_app"
         )
-    found = replace(found, nodes=node_patterns(options.pop("nodes", found.nodes)), tasks=partial(_tasks_of, found))
+    tasks = app_errors(f"the tasks of {found.name}")(found.tasks)
+    found = replace(found, nodes=node_patterns(options.pop("nodes", found.nodes)), tasks=tasks)
     if options:
         raise AppError(f"'{name}' does not take these options: {', '.join(options)}", code="unknown_options")
     return found
-
-
-def _tasks_of(app: Trainable, split: Split, number: int) -> Sequence[Task]:
-    with app_errors(f"the tasks of {app.name}"):
-        return app.tasks(split, number)

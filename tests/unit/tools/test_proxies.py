@@ -4,7 +4,9 @@ import httpx
 import pytest
 from pytest_httpserver import HTTPServer
 
-from agentflow.tools.proxies import LOOPBACK, without_proxy
+from agentflow.tools.proxies import without_proxy
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "all_proxy"])
@@ -17,7 +19,7 @@ def test_a_server_of_this_machine_is_reached_without_the_proxy(
     monkeypatch.setenv("NO_PROXY", before)
     monkeypatch.setenv("no_proxy", before)
     for _ in range(2):
-        without_proxy(*LOOPBACK)
+        without_proxy()
     assert httpx.get(f"http://127.0.0.1:{httpserver.port}/").text == "here"
     known = os.environ["no_proxy"].split(",")
     assert sorted(known) == sorted({*LOOPBACK, *filter(None, before.split(","))})
@@ -29,6 +31,6 @@ def test_an_environment_that_needs_no_exceptions_stays_as_it_is(
 ) -> None:
     monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", before)
-    without_proxy(*LOOPBACK)
+    without_proxy()
     assert os.environ["no_proxy"] == before
     assert "NO_PROXY" not in os.environ
