@@ -240,11 +240,7 @@ class Training(Source):
 
     def rows(self) -> Sequence[tuple[str, Row]]:
         """Return the rows, named by step, split and number."""
-        return [
-            (f"{step}-{split}-{number}", row)
-            for (step, split), rows in sorted(self._files.items())
-            for number, row in enumerate(rows.rows)
-        ]
+        return [named for key in sorted(self._files) for named in self.of_step(*key)]
 
     def of_step(self, step: int, split: Split) -> list[tuple[str, Row]]:
         """Return the rollouts of a step, or of the validation after it."""

@@ -21,7 +21,6 @@ from agentflow.evals.scorers.expression import expression
 from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
-from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score, decided
 from agentflow.graph.run.task import Task, identity
 
@@ -46,10 +45,6 @@ def _number(one: Task, answer: str) -> Score:
 
 def _gaia(one: Task, answer: str) -> Score:
     return quasi_exact(answer, one.gold)
-
-
-def _option(one: Task, answer: str) -> Score:
-    return option(answer, one.data["options"], one.data["letter"])
 
 
 def _expression(one: Task, answer: str) -> Score:
@@ -81,7 +76,7 @@ _SCORED: dict[str, tuple[Callable[[Task, str], Score], Judging]] = {
     "text": (_text, Judging.DECIDES),
     "number": (_number, Judging.DECIDES),
     "gaia": (_gaia, Judging.SECOND_OPINION),
-    "option": (_option, Judging.EXTRACTS),
+    "option": (own.by_letter, Judging.EXTRACTS),
 }
 """Rule and judging by the name of the rule in `catalogue.json`."""
 

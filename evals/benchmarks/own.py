@@ -94,7 +94,7 @@ def _benchmark(
     if not rows:
         raise BenchmarkError(f"{name} has no rows", code="no_rows")
     read, usual = reading(rows)
-    judges = Judging.EXTRACTS if usual is _option else Judging.DECIDES
+    judges = Judging.EXTRACTS if usual is by_letter else Judging.DECIDES
     tasks: dict[str, Task] = {}
     for place, row in rows:
         try:
@@ -118,7 +118,7 @@ def _benchmark(
 def reading(rows: Sequence[tuple[str, Row]]) -> tuple[Callable[[Row], Task], Rule]:
     """Return the reader, which raises `READING`, and the rule of rows: multiple choice if one of them has options."""
     choice = any("options" in row or "choices" in row for _, row in rows)
-    return partial(_read, choice=choice), _option if choice else _text
+    return partial(_read, choice=choice), by_letter if choice else _text
 
 
 def _read(row: Row, *, choice: bool) -> Task:
@@ -138,7 +138,8 @@ def _text(one: Task, answer: str) -> Score:
     return free_text(answer, [one.gold, *one.data["aliases"]])
 
 
-def _option(one: Task, answer: str) -> Score:
+def by_letter(one: Task, answer: str) -> Score:
+    """Score the choice of an option."""
     return option(answer, one.data["options"], one.data["letter"])
 
 

@@ -99,9 +99,7 @@ class Observer(BaseCallbackHandler):
             operation.replies = [reply for reply in found if isinstance(reply, AIMessage)]
             self._end(operation)
 
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
-        """End it with an error."""
-        self._fail(run_id, error)
+    on_llm_error = on_chain_error
 
     def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **known: Any) -> None:
         """Begin a tool call."""

@@ -202,7 +202,7 @@ class Learner:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(
-                *_LOW_PRIORITY, sys.executable, "-m", "agentflow", *words,
+                "nice", "-n", "19", sys.executable, "-m", "agentflow", *words,
                 stdin=asyncio.subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
             )  # fmt: skip
         _lower_session(process.pid)
@@ -214,9 +214,6 @@ class Learner:
         if code:
             last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
             raise StageFailed(f"{words[0]} ended with exit status {code}: {last.rpartition('error: ')[2]}; see {log}")
-
-
-_LOW_PRIORITY = ("nice", "-n", "19") if os.name == "posix" else ()
 
 
 def _lower_session(pid: int) -> None:

@@ -5,7 +5,6 @@ need no copy. Unwritten positions are zero and never undefined, because masked a
 """
 
 import ctypes
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +89,5 @@ def _grown(old: Floats, shape: tuple[int, ...]) -> Floats:
 
 def return_free_memory() -> None:
     """Return freed memory to the system where the C library can: glibc keeps it, for each thread that has had some."""
-    library = ctypes.CDLL(None) if os.name == "posix" else None
-    if trim := getattr(library, "malloc_trim", None):
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)

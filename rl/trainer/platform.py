@@ -22,6 +22,11 @@ from verl.plugin.platform.platform_manager import PlatformRegistry
 from agentflow.rl.trainer.vllm_cpu import answer_for_vllm, apply_adapters_by_slot, keep_linear_weights
 
 
+def _always(value: Any) -> Any:
+    """Return a method that returns `value`, whatever it is asked."""
+    return lambda self, *args, **kwargs: value
+
+
 class _CpuModule:
     """`torch.cpu` with the functions of `torch.cuda` that verl calls."""
 
@@ -33,33 +38,18 @@ class _CpuModule:
 
     memory_allocated = memory_reserved = max_memory_allocated = max_memory_reserved = _resident
 
-    def _nothing(self, *args: Any, **kwargs: Any) -> None:
-        return None
-
-    empty_cache = ipc_collect = reset_peak_memory_stats = set_device = synchronize = _nothing
+    empty_cache = ipc_collect = reset_peak_memory_stats = set_device = synchronize = _always(None)
+    get_device_name = _always("cpu")
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
+    get_rng_state = staticmethod(torch.get_rng_state)
+    set_rng_state = staticmethod(torch.set_rng_state)
 
     def mem_get_info(self, *args: Any) -> tuple[int, int]:
         memory = psutil.virtual_memory()
         return int(memory.available), int(memory.total)
 
-    def get_device_name(self, *args: Any) -> str:
-        return "cpu"
-
-    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
-
-    def get_rng_state(self, *args: Any) -> torch.Tensor:
-        return torch.get_rng_state()
-
-    def set_rng_state(self, state: torch.Tensor, *args: Any) -> None:
-        torch.set_rng_state(state)
-
 
 _MODULE = _CpuModule()
-
-
-def _always(value: Any) -> Any:
-    """Return a method that returns `value`, whatever it is asked."""
-    return lambda self, *args, **kwargs: value
 
 
 @PlatformRegistry.register(platform="cpu")

@@ -26,7 +26,8 @@ class MediaWiki:
 
     def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
         """Set the address of api.php, and the time limit for connecting and for each read."""
-        self._api = mediawiki_api(api, seconds)
+        agent, hint = {"User-Agent": USER_AGENT}, "the corpus may also be a local index"
+        self._api = JsonApi(api, httpx.URL(api).host, agent, seconds, hint=hint, busy=_lagged)
 
     async def find(self, name: str, k: int) -> Found:
         """Return pages as `Encyclopedia.find` does. A redirect's title counts as that of its page."""
@@ -37,18 +38,6 @@ class MediaWiki:
             return _found(reply, name, k)
         except (KeyError, TypeError, AttributeError) as error:
             raise self._api.failure("gave an answer that could not be read") from error
-
-
-def mediawiki_api(url: str = WIKIPEDIA, seconds: float = 10.0) -> JsonApi:
-    """Return a client for a MediaWiki's Action API that follows its etiquette."""
-    return JsonApi(
-        url,
-        httpx.URL(url).host,
-        {"User-Agent": USER_AGENT},
-        seconds,
-        hint="the corpus may also be a local index",
-        busy=_lagged,
-    )
 
 
 def _parameters(name: str, k: int) -> dict[str, str | int]:

@@ -12,19 +12,15 @@ from functools import lru_cache, partial
 from typing import Any
 
 from agentflow.tools.encyclopedia.encyclopedia import Article, Found
-from agentflow.tools.encyclopedia.mediawiki import MAX_QUERY, WIKIPEDIA, mediawiki_api
+from agentflow.tools.encyclopedia.mediawiki import MAX_QUERY, MediaWiki
 from agentflow.tools.web.hosts import AT_A_TIME
 
 _threads = ThreadPoolExecutor(max_workers=AT_A_TIME, thread_name_prefix="wikipedia")
 """As many lookups at a time as there are requests to one host."""
 
 
-class WikipediaPackage:
-    """An `Encyclopedia`. The package has one server in a process: that of the last lookup."""
-
-    def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
-        """Set the address and the time limit, as in `MediaWiki`."""
-        self._api = mediawiki_api(api, seconds)
+class WikipediaPackage(MediaWiki):
+    """A MediaWiki that the package asks. It has one server in a process: that of the last lookup."""
 
     async def find(self, name: str, k: int) -> Found:
         """Return pages as `Encyclopedia.find` does."""
