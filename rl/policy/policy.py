@@ -145,9 +145,16 @@ def serving(
 
 
 def rollout_of_context() -> Serving | None:
-    """Return the rollout of this process that the context belongs to; None if there is none under way."""
+    """Return the rollout of this process that the context belongs to; None if it belongs to none.
+
+    Raises PolicyMisused if that has ended: nobody waits for the call, and a model of the graph's own may cost money.
+    """
     found = _serving.get()
-    return found if found in _under_way and found.process == os.getpid() else None
+    if found is None or found.process != os.getpid():
+        return None
+    if found not in _under_way:
+        raise PolicyMisused("a model was called after its rollout had ended, by a thread that outlives it")
+    return found
 
 
 def rollouts_under_way() -> Collection[Serving]:
@@ -157,11 +164,9 @@ def rollouts_under_way() -> Collection[Serving]:
 
 def current_rollout() -> Serving | None:
     """Return the rollout that a call belongs to; None outside of training. Raises PolicyMisused if it is unknown."""
-    found = _serving.get()
-    if found is not None and found.process != os.getpid():
+    found = rollout_of_context()
+    if found is None and _serving.get() is not None:
         raise PolicyMisused("the policy was called in another process than its rollout's; call it in a thread instead")
-    if found is not None and found not in _under_way:
-        raise PolicyMisused("the policy was called after its rollout had ended, by a thread that outlives it")
     if found is None and UNDER_WAY in os.environ:
         why = (
             "the policy was called in a thread or process that does not know its rollout; start it in a node of the "

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from typing import Any
 
 import pytest
@@ -202,6 +203,21 @@ async def test_other_nodes_ask_their_own_model() -> None:
         assert (await other.ainvoke("judge")).text == "itself"
     assert state["messages"][-1].text == "itself"
     assert (server.requests, collector.calls, dict(collector.model_calls)) == ([], [], {"node": 1})
+
+
+@pytest.mark.parametrize("nodes", ["learns", "*"])
+async def test_a_thread_that_outlives_its_rollout_asks_no_model(nodes: str) -> None:
+    """A node may try again after a call that ended with the rollout (ai-hedge-fund)."""
+    threads = list[Context]()
+
+    def node(state: MessagesState) -> dict[str, Any]:
+        threads.append(copy_context())
+        return {}
+
+    with recording(Server("fine"), nodes) as (_, config):
+        await graph(node).ainvoke(QUESTION, config)
+    with pytest.raises(PolicyMisused, match="after its rollout had ended"):
+        threads[0].run(FakeListChatModel(responses=["itself"]).invoke, "q")
 
 
 async def test_a_graph_that_a_tool_calls_has_a_path_of_its_own() -> None:
