@@ -8,7 +8,7 @@ from typing import Any
 from agentflow.rl.apps.trainable import AppError
 from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.policy.borders import Tokenizer
-from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.template import TemplateError, folder_on_disk, load_tokenizer
@@ -18,8 +18,11 @@ from agentflow.rl.settings import TrainingSettings
 class LocalPolicy:
     """Policy of one process, which samples one reply at a time; an `agentflow.rl.policy.chat.Generate`."""
 
-    def __init__(self, name: str, settings: TrainingSettings) -> None:
-        """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError."""
+    def __init__(self, name: str, settings: TrainingSettings, *, forms: bool = True) -> None:
+        """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError.
+
+        Without `forms`, it refuses to reply as JSON, as a model without tools refuses those.
+        """
         folder = folder_of(name)
         tokenizer = tokenizer_of(folder)
         from transformers import AutoModelForCausalLM
@@ -34,11 +37,13 @@ class LocalPolicy:
             ) from error
         self.format = ChatFormat(tokenizer, settings.tool_parser, settings.template_options)
         self._temperature, self._max_tokens = settings.temperature, settings.response_tokens
-        self._turn = asyncio.Lock()
+        self._forms, self._turn = forms, asyncio.Lock()
         self._replies = 0
 
     async def __call__(self, request: ChatRequest) -> TokenReply:
         """Sample a reply. Raises PromptTooLong, ChatError."""
+        if request.form and not self._forms:
+            raise ChatError("a node asks for JSON, which this model does not write", code="no_tools")
         prompt_ids = self.format.prompt_ids(request)
         room = int(self._model.config.max_position_embeddings) - len(prompt_ids)
         if room < 1:

@@ -95,7 +95,7 @@ def scripted(request: ChatRequest) -> AIMessage:
 def trial_policy(spec: str, settings: TrainingSettings) -> tuple[LocalPolicy | ServedPolicy, str]:
     """Return what plays an app before a training, and a remark on it, which may be empty. Raises AppError."""
     if not is_served(spec):
-        return LocalPolicy(spec or "embedded", settings), ""
+        return LocalPolicy(spec or "embedded", settings, forms=bool(spec)), ""
     folder = start_folder(settings.start)
     tokenizer: Any = tokenizer_of(folder if folder.is_dir() else SEED)
     remark = ""

@@ -12,7 +12,9 @@ from tests.command_line import call, succeeds
 from tests.fake_openai import FakeOpenAI
 
 AGENT = (Path(__file__).parent / "cases/try.py.txt").read_text()
-TOOL = '{"type": "function", "function": {"name": "add", "description": "", "parameters": {}}}'
+TOOLS = 'tools=[{"type": "function", "function": {"name": "add", "description": "", "parameters": {}}}]'
+ANY_JSON = 'response_format={"type": "json_object"}'
+FORM = 'response_format={"type": "json_schema", "json_schema": {"name": "Answer", "schema": {"type": "object"}}}'
 
 
 @pytest.fixture
@@ -23,9 +25,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(folder: Path, name: str, *, tools: bool = False, reward: str = "next(rewards)") -> list[str]:
+def write(folder: Path, name: str, *, options: str = "", reward: str = "next(rewards)") -> list[str]:
     """Write an agent, and return the words that try it."""
-    (folder / f"{name}.py").write_text(AGENT.format(TOOL=TOOL, TOOLS=tools, REWARD=reward))
+    (folder / f"{name}.py").write_text(AGENT.format(OPTIONS=options, REWARD=reward))
     return ["try", f"{name}:agent", "--tasks", "tasks.jsonl", "--reward", f"{name}:score"]
 
 
@@ -57,7 +59,7 @@ def test_nothing_can_be_learnt(folder: Path, request: pytest.FixtureRequest, rew
 
 def test_a_servers_model_plays_an_agent_with_tools(folder: Path) -> None:
     """Tokens are counted by a template with tools where the preset's has none."""
-    words = write(folder, "served_agent", tools=True)
+    words = write(folder, "served_agent", options=TOOLS)
     with FakeOpenAI(lambda body: "2") as server:
         done = succeeds(*words, "--limit", "2", "--model", f"openai-compatible:any@{server.base_url}")
     assert [len(body["tools"]) for body in server.bodies] == [1, 1]
@@ -65,13 +67,19 @@ def test_a_servers_model_plays_an_agent_with_tools(folder: Path) -> None:
     assert "start=FOLDER" in done.stderr
 
 
-def test_a_script_plays_an_agent_with_tools_where_no_model_is_named(folder: Path) -> None:
+@pytest.mark.parametrize("options", [TOOLS, ANY_JSON, FORM], ids=["tools", "json", "form"])
+def test_a_script_plays_where_no_model_is_named(folder: Path, request: pytest.FixtureRequest, options: str) -> None:
     """Equal rewards are no failure then, and the remark names the models that would tell more."""
-    words = [*write(folder, "tool_agent", tools=True, reward="0.0"), "--limit", "1", "--rollouts", "2"]
+    name = f"scripted_{request.node.callspec.id}"
+    words = [*write(folder, name, options=options, reward="0.0"), "--limit", "1", "--rollouts", "2"]
     done = succeeds(*words)
+    assert "unreadable" not in done.stdout
     assert any(line.split()[:3] == ["answer", "yes", "2"] for line in done.stdout.splitlines())
     assert "signal" not in done.stdout
     assert "--model own" in done.stderr
-    refused = call(*words, "--model", "embedded")
+
+
+def test_a_model_that_is_named_and_has_no_tools_is_refused(folder: Path) -> None:
+    refused = call(*write(folder, "tool_agent", options=TOOLS), "--limit", "1", "--model", "embedded")
     assert refused.exit_code == MISUSED
     assert "tools" in refused.stderr
