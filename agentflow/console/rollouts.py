@@ -33,7 +33,7 @@ def print_preview(out: Console, preview: "Preview") -> None:
     """Print the nodes and the rows of a preview."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in ("node", "learns", "calls", "prompt tokens", "sampled tokens"):
-        table.add_column(head, justify="left" if head in ("node", "learns") else "right")
+        table.add_column(head, justify="left" if head in ("node", "learns") else "right", overflow="fold")
     for path, use in preview.nodes.items():
         tokens = (f"{use.prompt_tokens:,}", f"{use.sampled_tokens:,}") if use.learns else ("", "")
         table.add_row(one_line(path), "yes" if use.learns else "no", f"{use.calls:,}", *tokens)

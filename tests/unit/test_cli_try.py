@@ -1,13 +1,20 @@
 """`agentflow try`: rollouts of an app as training would use them."""
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 pytest.importorskip("verl")
 
 from agentflow.cli.group import FAILED, MISUSED
+from agentflow.console.rollouts import print_preview
+from agentflow.graph.run.task import Task
+from agentflow.graph.run.trace import Trace
+from agentflow.rl.launch.preview import Preview
+from agentflow.rl.rollout.rollout import Rollout, RolloutStatus
 from tests.command_line import call, succeeds
 from tests.fake_openai import FakeOpenAI
 
@@ -83,3 +90,14 @@ def test_a_model_that_is_named_and_has_no_tools_is_refused(folder: Path) -> None
     refused = call(*write(folder, "tool_agent", options=TOOLS), "--limit", "1", "--model", "embedded")
     assert refused.exit_code == MISUSED
     assert "tools" in refused.stderr
+
+
+def test_the_path_of_a_node_is_printed_whole() -> None:
+    """It is what --nodes takes, and long ones differ at their end."""
+    trace = Trace(task=Task(id="1", question="?"), status="failed")
+    paths = [f"a-supervisor-of-agents/an-expert-of-{what}/model" for what in ("research", "arithmetic")]
+    rollout = Rollout("1/0", RolloutStatus.OK, 0.0, [], [], trace, dict.fromkeys(paths, 1))
+    out = Console(width=80, file=(printed := StringIO()))
+    print_preview(out, Preview([rollout]))
+    column = "".join(line[:30].strip() for line in printed.getvalue().splitlines())
+    assert all(path in column for path in paths)
