@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +44,6 @@ def init(
         fail(str(error), MISUSED)
     for path, new in written.items():
         typer.echo(f"{path}: {'written; fill it in' if new else 'there already, left as it is'}")
-    options = "--tasks tasks.jsonl --reward reward:score"
+    name, options = quote(name), "--tasks tasks.jsonl --reward reward:score"
     typer.echo(f"then: agentflow try {name} {options} --rollouts 4")
     typer.echo(f"next: agentflow train {name} {options} --preset qwen2.5-7b")

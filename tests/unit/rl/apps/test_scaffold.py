@@ -110,14 +110,14 @@ AGENT = (
 def test_files_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "begun_agent.py").write_text(AGENT)
-    (tmp_path / "langgraph.json").write_text('{"graphs": {"mine": "./begun_agent.py:agent"}}')
+    (tmp_path / "langgraph.json").write_text('{"graphs": {"my agent": "./begun_agent.py:agent"}}')
     (tmp_path / "reward.py").write_text("mine = 1\n")
     done = succeeds("init")
     assert (tmp_path / "reward.py").read_text() == "mine = 1\n"
     assert [set(json.loads(line)) for line in (tmp_path / "tasks.jsonl").read_text().splitlines()] == [
         {"question", "answer"}
     ] * 3
-    assert "agentflow try mine --tasks tasks.jsonl --reward reward:score" in done.stdout
+    assert "agentflow try 'my agent' --tasks tasks.jsonl --reward reward:score" in done.stdout
     (tmp_path / "langgraph.json").write_text('{"graphs": {"mine": "./a.py:b", "other": "./a.py:c"}}')
     done = call("init")
     assert done.exit_code == MISUSED
