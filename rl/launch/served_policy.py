@@ -29,6 +29,8 @@ OWN = "own"
 """Spec of the models that the agent has in production."""
 SCRIPTED = "scripted"
 """Spec of `scripted`, which needs no model."""
+MOST_TEXT = 400
+"""Characters of a text that the script repeats; where nodes quote each other, whole texts would double each time."""
 MOST_CALLS = 8
 """Calls of tools in a conversation of the script; an agent may have any number of tools."""
 
@@ -86,9 +88,9 @@ def scripted(request: ChatRequest) -> AIMessage:
     if request.tool_choice != "auto":
         left = [request.tool_choice] if request.tool_choice in offered else left or list(offered)
     if not left:
-        return AIMessage("{}" if request.form == "{}" else request.messages[-1]["content"])
+        return AIMessage("{}" if request.form == "{}" else request.messages[-1]["content"][:MOST_TEXT])
     question = next((one["content"] for one in reversed(request.messages) if one["role"] == "user"), "")
-    arguments = example({"type": "object", **offered[left[0]].get("parameters", {})}, question)
+    arguments = example({"type": "object", **offered[left[0]].get("parameters", {})}, question[:MOST_TEXT])
     return AIMessage("", tool_calls=[tool_call(name=left[0], args=arguments, id=digest(request.identity)[:9])])
 
 

@@ -17,7 +17,16 @@ from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import inputs
 from agentflow.rl.apps.trainable import Trainable
 from agentflow.rl.launch.preview import Preview, play
-from agentflow.rl.launch.served_policy import MOST_CALLS, OWN, SCRIPTED, ServedPolicy, is_served, scripted, trial_policy
+from agentflow.rl.launch.served_policy import (
+    MOST_CALLS,
+    MOST_TEXT,
+    OWN,
+    SCRIPTED,
+    ServedPolicy,
+    is_served,
+    scripted,
+    trial_policy,
+)
 from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.settings import TrainingSettings, compose_settings
 from tests.fake_openai import FakeOpenAI
@@ -126,6 +135,12 @@ class Order(BaseModel):
     note: str = "none"
 
 
+class Note(BaseModel):
+    """Note."""
+
+    text: str
+
+
 TOOLS = [convert_to_openai_tool(one) for one in (add, Order)]
 ADDED, ORDERED = ("add", {"a": 1, "b": 1}), ("Order", {"size": "s"})
 
@@ -148,6 +163,13 @@ def test_what_the_script_says(made: list[str], choice: str, expected: Any) -> No
     found = [(call["name"], call["args"]) for call in said.tool_calls]
     assert found == ([] if isinstance(expected, str) else [expected])
     assert said.text == (expected if isinstance(expected, str) else "")
+
+
+def test_what_the_script_repeats_is_short() -> None:
+    """Nodes that quote each other would double their prompts with each call (TradingAgents)."""
+    asked = [{"role": "user", "content": "long " * 1000}]
+    (call,) = scripted(ChatRequest(asked, [convert_to_openai_tool(Note)])).tool_calls
+    assert (len(call["args"]["text"]), len(scripted(ChatRequest(asked)).text)) == (MOST_TEXT, MOST_TEXT)
 
 
 def test_which_models_are_served() -> None:
