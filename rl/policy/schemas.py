@@ -50,6 +50,8 @@ def example(schema: Any, text: str, root: Mapping[str, Any] | None = None) -> An
         return example(options[0], text, root)
     if schema.get("format") == "date-time":
         return "2026-01-01T12:00:00"
+    if schema.get("format") == "date" or "yyyy-mm-dd" in str(schema.get("description")).lower():
+        return "2026-01-01"
     given, number = schema.get("type", ""), schema.get("minimum", 1)
     kind = str(given[0] if isinstance(given, list) else given)
     if kind == "object":

@@ -58,6 +58,7 @@ def test_a_field_that_is_missing() -> None:
         ({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]}, {"a": "text"}),
         ({"type": "string", "examples": ["Rome"]}, "Rome"),
         ({"type": ["null", "boolean"]}, None),
+        ({"type": "string", "description": "Start date in YYYY-mm-dd format"}, "2026-01-01"),
         ({"const": 3}, 3),
         ({"allOf": [{"type": "integer", "minimum": 1900}]}, 1900),
         ({"type": "object"}, {}),
