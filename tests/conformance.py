@@ -58,6 +58,12 @@ def malformed(request: ChatRequest, word: str, number: int) -> str:
     return one_by_one(request, word, number) if number or WORDS.index(word) % 2 else "<tool_call>\n{oh no"
 
 
+def surplus(request: ChatRequest, word: str, number: int) -> str:
+    """A call with an argument that the tool does not have."""
+    made = {"name": request.tools[0]["function"]["name"], "arguments": {"word": word, "required": []}}
+    return f"<tool_call>\n{json.dumps(made)}\n</tool_call>"
+
+
 def weak(request: ChatRequest, word: str, number: int) -> str:
     """Calls without arguments, of another type, of no tool or without an end, and then text."""
     names = [tool["function"]["name"] for tool in request.tools] or ["nothing"]
@@ -125,6 +131,7 @@ SHAPES: dict[str, Shape] = {
     "Command from nodes and tools": _calling("commands", 2),
     "other tools in each call": _calling("one_at_a_time", 3),
     "tool_calls[0] of any reply": _calling("indexed", 1, says=malformed, ends=_FAILED | {"ok"}),
+    "function(**arguments) of any call": _calling("passing", 1, says=surplus, ends=_FAILED),
     "a loop up to its limit": _calling("by_hand", 5, says=endless, ends=_FAILED, options=_LIMIT),
     "summary with RemoveMessage": _calling("summarising", 3),
     "dataclass state": _state("dataclass_state", 1),

@@ -165,7 +165,10 @@ def notes(preview: Preview) -> list[str]:
             "its key, and --model ollama:qwen2.5:1.5b a small one, after: ollama pull qwen2.5:1.5b"
         )
     if unreadable := sum(use.unreadable for use in preview.nodes.values()):
-        found.append(f"{unreadable} tool calls could not be read; the model may not know the format of its template")
+        found.append(
+            f"{unreadable} tool calls could not be read or did not fit their tool; "
+            "the model may not know the format of its template"
+        )
     if given_up := sum(len(one.given_up) for one in preview.rollouts):
         found.append(f"{given_up} replies were refused and asked for again; training counts them as a try of reward 0")
     for reason, (rows, tokens) in preview.breaks.items():

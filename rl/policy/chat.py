@@ -103,7 +103,7 @@ class TokenReply:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str = ""
     unreadable: bool = False
-    """True if a tool call could not be parsed, names no tool that was offered, or is missing or one too many."""
+    """True if a tool call could not be parsed, names no tool or argument offered, or is missing or in excess."""
 
 
 class Generate(Protocol):

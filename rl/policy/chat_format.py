@@ -22,6 +22,7 @@ from langchain_core.messages.tool import tool_call
 from agentflow.graph.models.reply import CLOSING, OPENING
 from agentflow.rl.policy.borders import Tokenizer, sanitized, sanitized_tools
 from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, TokenReply, ToolParser, digest
+from agentflow.rl.policy.schemas import takes
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
@@ -131,8 +132,10 @@ class ChatFormat:
         unreadable = request.tool_choice != "auto" and not any(
             request.tool_choice in ("required", call["name"]) for call in readable
         )
-        offered = {tool["function"]["name"] for tool in request.tools}
-        unreadable = unreadable or not offered.issuperset(call["name"] for call in readable)
+        offered = {tool["function"]["name"]: tool["function"].get("parameters") for tool in request.tools}
+        unreadable = unreadable or not all(
+            call["name"] in offered and takes(offered[call["name"]], call["args"]) for call in readable
+        )
         if found is None or len(readable) < len(parsed):
             content, readable, unreadable = text, [], True
         if not request.parallel and len(readable) > 1:

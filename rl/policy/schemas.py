@@ -37,6 +37,13 @@ def fits(value: Any, schema: Any) -> bool:
         return False
 
 
+def takes(schema: Any, given: Mapping[str, Any]) -> bool:
+    """Return whether a tool of that schema takes these arguments by their names; a node may pass them on itself."""
+    if not isinstance(schema, dict) or "properties" not in schema or schema.get("additionalProperties"):
+        return True
+    return set(schema.get("required") or ()) <= given.keys() <= set(schema["properties"])
+
+
 def example(schema: Any, text: str, root: Mapping[str, Any] | None = None) -> Any:
     """Return a value that fits a schema: its first choice or example, or `text`, and of objects the required fields."""
     if not isinstance(schema, dict):

@@ -50,6 +50,13 @@ async def forced(state: MessagesState) -> Any:
     return {"messages": [HumanMessage(look_up.invoke(reply.tool_calls[0]["args"]))]}
 
 
+async def passed(state: MessagesState) -> Any:
+    """Call a function with the arguments of the calls, as hand-written graphs do: it refuses unknown ones."""
+    reply = await model.bind_tools([look_up]).ainvoke(state["messages"])
+    function: Any = look_up.func
+    return {"messages": [HumanMessage(function(**call["args"])) for call in reply.tool_calls]}
+
+
 async def changing(state: MessagesState) -> Any:
     """Offer one tool at a time, as agents that search for their tools do."""
     done = sum(isinstance(message, ToolMessage) for message in state["messages"])
@@ -83,6 +90,7 @@ def handing_over(state: MessagesState) -> Any:
 
 
 by_hand, one_at_a_time, alone = (looped(node, look_up, count) for node in (assistant, changing, single))
+passing = StateGraph(MessagesState).add_sequence([passed]).add_edge(START, "passed").compile()
 indexed = StateGraph(MessagesState).add_sequence([forced]).add_edge(START, "forced").compile()
 summarising = StateGraph(MessagesState).add_sequence([writer, summarise, ("answer", writer)])
 summarising = summarising.add_edge(START, "writer").compile()

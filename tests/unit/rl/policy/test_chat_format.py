@@ -125,17 +125,24 @@ def test_every_sampled_token_is_trained_on_once_whatever_a_graph_does(
 @pytest.mark.parametrize("family", WITH_TOOLS)
 @pytest.mark.parametrize(
     ("reply", "choice", "unreadable"),
-    [("broken", "auto", True), ("text", "auto", False), ("text", "any", True), ("call", "any", False)],
+    [
+        ("broken", "auto", True),
+        ("text", "auto", False),
+        ("text", "any", True),
+        ("call", "any", False),
+        ("other", "auto", True),
+    ],
 )
 async def test_what_counts_as_unreadable(
     family: str, formats: dict[str, ChatFormat], reply: str, choice: str, unreadable: bool
 ) -> None:
-    written = {"broken": called(family, "add", {"a": 1})[:-9], "text": "3", "call": called(family, "add", {"a": 1})}
+    right, other = called(family, "add", {"a": 1}), called(family, "add", {"a": 1, "required": 2})
+    written = {"broken": right[:-9], "text": "3", "call": right, "other": other}
     policy = ScriptedPolicy(family, lambda request: written[reply], formats[family])
     options = {"tools": [ADD], "tool_choice": choice}
     found = await policy(Conversations().request([HumanMessage("q")], Sampling(), options))
     assert found.unreadable == unreadable
-    assert bool(found.tool_calls) == (reply == "call")
+    assert bool(found.tool_calls) == (reply in ("call", "other"))
     if reply == "broken":
         assert found.text == written[reply]
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from agentflow.rl.policy.schemas import example, fits
+from agentflow.rl.policy.schemas import example, fits, takes
 
 
 class Step(BaseModel):
@@ -44,6 +44,22 @@ for _ in range(2000):
 )
 def test_a_value_fits_its_schema(changed: dict[str, Any], expected: bool) -> None:
     assert fits({**GOOD, **changed}, Form.model_json_schema()) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "expected"),
+    [
+        ({"number": 1, "share": None, "steps": []}, {}, True),
+        ({"number": "1", "share": "x", "steps": 2}, {}, True),
+        ({"number": 1}, {}, False),
+        ({**GOOD, "other": 1}, {}, False),
+        ({**GOOD, "other": 1}, {"additionalProperties": True}, True),
+    ],
+)
+def test_the_names_of_arguments(given: dict[str, Any], more: dict[str, Any], expected: bool) -> None:
+    assert takes({**Form.model_json_schema(), **more}, given) == expected
+    assert takes({}, given)
+    assert takes(None, given)
 
 
 def test_a_field_that_is_missing() -> None:
