@@ -158,7 +158,7 @@ def _multiplies_bfloat16() -> bool:
     """Return whether oneDNN has products in bfloat16 for this processor; others are many times slower."""
     import torch  # takes a second
 
-    return torch.backends.mkldnn.is_available() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return bool(torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())  # type: ignore[no-untyped-call]
 
 
 def _drop_options(config: DictConfig, given: Sequence[str]) -> None:

@@ -3,13 +3,15 @@
 import inspect
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableSequence
 
 TASKS, REWARD = Path("tasks.jsonl"), Path("reward.py")
 ROWS = 3
 FILL_IN = "..."
+BY_TYPE: dict[Any, Any] = {list: [FILL_IN], dict: {}, int: 1, float: 1.0, bool: True}
+"""Values of fields of these types; all others are texts."""
 
 TEMPLATE = '''"""The reward of a run of the agent."""
 
@@ -35,17 +37,25 @@ def answer(task, asked):
 def rows(graph: Any) -> list[dict[str, Any]]:
     """Return tasks to fill in: a question, or the fields of the graph's input; and what its context needs."""
     first = graph.first if isinstance(graph, RunnableSequence) else graph
-    taken = _fields(first, "input_schema")
-    asked = {"inputs": dict.fromkeys(taken, FILL_IN)} if taken and "messages" not in taken else {}
     needed = dict.fromkeys(_needed(getattr(first, "context_schema", None)), FILL_IN)
     return [
         {
-            **(asked or {"question": f"Question {number}?"}),
+            **_asked(first, f"Question {number}?"),
             "answer": f"the answer to question {number}",
             **({"context": needed} if needed else {}),
         }
         for number in range(1, ROWS + 1)
     ]
+
+
+def _asked(graph: Any, question: str) -> dict[str, Any]:
+    """Return the columns that a graph is run with. A state with messages may have any fields beside them."""
+    taken, builder = _fields(graph, "input_schema"), cast(Any, getattr(graph, "builder", None))
+    if not taken or ("messages" in taken and (len(taken) == 1 or builder.input_schema is builder.state_schema)):
+        return {"question": question}
+    types = get_type_hints(builder.input_schema)
+    inputs = {name: BY_TYPE.get(get_origin(types.get(name)) or types.get(name), FILL_IN) for name in taken}
+    return {"inputs": inputs | ({"messages": [{"role": "user", "content": question}]} if "messages" in taken else {})}
 
 
 def reward_text(graph: Any) -> str:

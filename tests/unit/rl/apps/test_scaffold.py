@@ -9,7 +9,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langgraph.func import entrypoint
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel, Field
 
 from agentflow.cli.group import MISUSED
@@ -59,6 +59,24 @@ def written() -> Any:
     return builder.compile()
 
 
+class Asked(MessagesState):
+    day: str
+    sizes: list[int]
+    limits: dict[str, int]
+    tries: int
+
+
+class Diary(Asked):
+    notes: list[str]
+
+
+def asked() -> Any:
+    builder = StateGraph(Diary, input_schema=Asked)
+    builder.add_node("write", lambda state: {"notes": [state["day"]]})
+    builder.add_edge(START, "write")
+    return builder.compile()
+
+
 def agent(**options: Any) -> Any:
     return create_agent(model, [book], **options)
 
@@ -70,11 +88,12 @@ def agent(**options: Any) -> Any:
         (agent(context_schema=Settings), {"question", "context.user", "context.limit"}),
         (agent(context_schema=Validated), {"question", "context.user"}),
         (written(), {"inputs.topic", "inputs.pages"}),
+        (asked(), {"inputs.messages", "inputs.day", "inputs.sizes", "inputs.limits", "inputs.tries"}),
         (exported.piped, {"question"}),
         (exported.entered, {"question"}),
         (texted, {"question"}),
     ],
-    ids=["agent", "context", "validated", "fields", "piped", "entrypoint", "text"],
+    ids=["agent", "context", "validated", "fields", "beside", "piped", "entrypoint", "text"],
 )
 def test_tasks_have_the_fields_that_the_graph_takes(graph: Any, expected: set[str]) -> None:
     found = [
@@ -82,6 +101,12 @@ def test_tasks_have_the_fields_that_the_graph_takes(graph: Any, expected: set[st
         for row in rows(graph)
     ]
     assert found == [expected | {"answer"}] * 3
+
+
+def test_the_fields_of_tasks_have_the_types_that_the_graph_declares() -> None:
+    message = {"role": "user", "content": "Question 2?"}
+    values = {"messages": [message], "day": "...", "sizes": ["..."], "limits": {}, "tries": 1}
+    assert rows(asked())[1]["inputs"] == values
 
 
 @pytest.mark.parametrize(
