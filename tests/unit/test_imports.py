@@ -24,6 +24,7 @@ NOT_IN_THE_WHEEL = {"benchmarks", "examples", "recipes", "tests"}
 
 HEAVY = {"torch", "transformers", "verl", "ray", "vllm"}
 HEAVY_ALLOWED = {
+    "rl.settings": {"torch"},
     "rl.launch.checks": {"torch", "verl"},
     "rl.run.export": {"torch", "transformers"},
     "rl.launch.workers": {"ray", "verl"},
