@@ -20,7 +20,6 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
-from agentflow.tools.exits import exits_are_errors
 from agentflow.tools.redaction import MESSAGE, redacted, without_known
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.sandbox.limits import SandboxError
@@ -91,8 +90,7 @@ async def _call(
             # The whole call instead of its arguments: otherwise LangChain does not report errors that a tool handled
             # itself, and could mistake arguments that include "type" for a call.
             call = {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(arguments)}
-            with exits_are_errors():
-                reply = await tool.ainvoke(call, config)
+            reply = await tool.ainvoke(call, config)
     except (GraphBubbleUp, SandboxError):
         raise
     except ToolFailure as failure:

@@ -37,7 +37,6 @@ from agentflow.graph.threads import SavedThread
 from agentflow.graph.tracing.observer import Observer
 from agentflow.nodes.generator import OUT_OF_TIME
 from agentflow.tools.coded_error import Cause, CodedError
-from agentflow.tools.exits import exits_are_errors
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
 from agentflow.tools.redaction import redacted_data
 
@@ -141,8 +140,7 @@ async def run(
 
     try:
         async with within(seconds, start):
-            with exits_are_errors():
-                await play()
+            await play()
     except Exception as error:  # the boundary of a run: whatever a graph or a tool raises is the failure of this run
         if isinstance(error, GraphBubbleUp) and var_child_runnable_config.get() is not None:
             raise

@@ -338,10 +338,18 @@ def inherit_context() -> None:
 
     def submitted(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         if _serving.get() is not None:
-            found: Future[Any] = Context().run(submit, self, copy_context().run, fn, *args, **kwargs)
+            found: Future[Any] = Context().run(submit, self, copy_context().run, _without_exit, fn, *args, **kwargs)
         else:
             found = submit(self, fn, *args, **kwargs)
         return found
 
     threading.Thread.start = started  # type: ignore[method-assign]
     ThreadPoolExecutor.submit = submitted  # type: ignore[method-assign,assignment]
+
+
+def _without_exit(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of a rollout; `exit()` in it is an error, since it would end the process with all rollouts."""
+    try:
+        return function(*args, **kwargs)
+    except SystemExit as error:
+        raise RuntimeError(f"exit({error.code!r}) was called").with_traceback(error.__traceback__) from None

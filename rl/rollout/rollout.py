@@ -42,7 +42,6 @@ from agentflow.rl.rollout.capture import redirect_openai
 from agentflow.rl.rollout.opening import check_inputs, context_of, opened
 from agentflow.rl.rollout.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.tools.coded_error import Cause, CodedError
-from agentflow.tools.exits import exits_are_errors
 
 
 class RolloutStatus(StrEnum):
@@ -218,17 +217,16 @@ async def run(
     trace, reward, faults = Trace(task=task, status="failed"), None, list[bool]()
     with serving(generate, observer, app.nodes) as served:
         try:
-            with exits_are_errors():
-                async with opened(graph, resumes=app.answer is not None) as alone:
-                    given: Any = {"observer": observer, "texts": False, "seconds": seconds}
-                    given |= _call_of(app, alone, task)
-                    given["config"] = merge_configs(given.get("config"), config)
-                    trace = await play(alone, task, **given)
-                if not trace.failure:
-                    async with within(seconds, start):
-                        told = _faults(app, task, trace.state, len(collector.calls)) if trains else []
-                        reward = await decided_reward(app, task, trace)
-                        faults = told
+            async with opened(graph, resumes=app.answer is not None) as alone:
+                given: Any = {"observer": observer, "texts": False, "seconds": seconds}
+                given |= _call_of(app, alone, task)
+                given["config"] = merge_configs(given.get("config"), config)
+                trace = await play(alone, task, **given)
+            if not trace.failure:
+                async with within(seconds, start):
+                    told = _faults(app, task, trace.state, len(collector.calls)) if trains else []
+                    reward = await decided_reward(app, task, trace)
+                    faults = told
         except Exception as error:  # the boundary of a rollout: what a function of the app raises is its failure
             trace = trace.failed_by(error)
         if failure := served.misused or (trace.failure and next(reversed(served.failed.values()), None)):

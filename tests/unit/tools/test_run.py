@@ -47,13 +47,8 @@ def _fail() -> str:
     raise ToolException("no such city")
 
 
-def _leave() -> str:
-    raise SystemExit(3)
-
-
 BAD, BROKEN, EMPTY = ErrorClass.BAD_ARGUMENTS, ErrorClass.TOOL_ERROR, ErrorClass.EMPTY_RESULT
 HANDLED = StructuredTool.from_function(_fail, name="f", description="d", handle_tool_error=True)
-LEAVES = StructuredTool.from_function(_leave, name="f", description="d")
 BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "base64": "xx", "mime_type": "image/png"}]
 SAID = table(__file__, "said.txt")
 RAISED = [
@@ -76,7 +71,6 @@ RAISED = [
         (saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, ErrorClass.MODEL_ERROR, "no model"),
         (saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, BROKEN, "refused by server"),
         (HANDLED, {}, BROKEN, "no such city"),
-        *((one, {}, BROKEN, "RuntimeError: exit(3) was called") for one in (LEAVES, saying(SystemExit(3)))),
         *((saying(reply), {}, EMPTY, "say returned nothing") for reply in (None, "", " \n", [], BLOCKS[:0])),
         (saying([{"type": "text", "text": " "}]), {}, EMPTY, "say returned nothing"),
     ],

@@ -82,20 +82,6 @@ async def test_a_failure_has_a_cause_and_a_sentence(error: Exception, cause: Cau
     assert Trace.model_validate_json(trace.model_dump_json()).cause == cause
 
 
-@pytest.mark.parametrize("waits", [False, True])
-async def test_a_node_that_exits_ends_its_run_alone(waits: bool) -> None:
-    """`agentflow solve` and `eval` ended in silence, with exit code 0 and the other runs undone."""
-
-    def leaves(state: Sum) -> Sum:
-        raise SystemExit
-
-    async def leaves_later(state: Sum) -> Sum:
-        raise SystemExit
-
-    trace = await played(leaves_later if waits else leaves)
-    assert (trace.cause, trace.error) == ("agent", "RuntimeError: exit(None) was called")
-
-
 async def test_a_run_that_takes_too_long_is_a_limit() -> None:
     async def node(state: Sum) -> Sum:
         await asyncio.Event().wait()
