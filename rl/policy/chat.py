@@ -103,7 +103,7 @@ class TokenReply:
     tool_calls: Sequence[ToolCall] = ()
     reasoning: str = ""
     unreadable: bool = False
-    """True if a tool call could not be parsed, names no tool or argument offered, or is missing or in excess."""
+    """True if a tool call could not be parsed, does not fit the tools offered, or is missing or one too many."""
 
 
 class Generate(Protocol):

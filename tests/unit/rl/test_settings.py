@@ -58,8 +58,9 @@ def test_sampler_and_trainer_compute_in_what_the_processor_has(
     monkeypatch.setattr("agentflow.rl.settings._multiplies_bfloat16", lambda: fast)
     verl = compose_settings(preset, []).actor_rollout_ref
     assert verl.rollout.dtype == verl.actor.fsdp_config.mixed_precision.param_dtype == precision
-    given = compose_settings(preset, ["by_device.cpu.dtype=bfloat16"]).actor_rollout_ref
-    assert given.rollout.dtype == "bfloat16"
+    for other in ("by_device.cpu.dtype=bfloat16", "trainer.device=cuda"):
+        given = compose_settings(preset, [other]).actor_rollout_ref
+        assert given.rollout.dtype == given.actor.fsdp_config.mixed_precision.param_dtype == "bfloat16"
 
 
 def test_the_chat_template_gets_its_options() -> None:
