@@ -26,6 +26,11 @@ ROLES = {
 LOST = ActorDiedErrorContext.WORKER_DIED, ActorDiedErrorContext.NODE_DIED
 """Reasons of Ray for an actor's end that nobody asked for."""
 
+MEMORY_FULL = (
+    "Ray killed it, since its machine's memory was full; end other programs there, or halve "
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+)
+
 ENGINE_SECONDS = 1.0
 """Interval between two checks of a server's engine."""
 
@@ -46,9 +51,12 @@ class Death:
     process: int
     node: str
     """IP address."""
+    memory_full: bool
+    """Whether Ray killed it, since the memory of its machine was full: not always the process that took it."""
 
     def __str__(self) -> str:
-        return f"{self.role} (process {self.process} on {self.node}) has died: killed, or out of memory"
+        why = MEMORY_FULL if self.memory_full else "killed, or out of memory"
+        return f"{self.role} (process {self.process} on {self.node}) has died: {why}"
 
 
 def deaths() -> list[Death]:
@@ -60,7 +68,12 @@ def deaths() -> list[Death]:
     actors = ray._private.state.actors(actor_state_name="DEAD").values()
     lost = [actor for actor in actors if actor["JobID"] == job and _is_lost(actor["DeathCause"])]
     return [
-        Death(ROLES.get(name := actor["ActorClassName"], name), actor["Pid"], actor["Address"]["IPAddress"])
+        Death(
+            role=ROLES.get(name := actor["ActorClassName"], name),
+            process=actor["Pid"],
+            node=actor["Address"]["IPAddress"],
+            memory_full=actor["DeathCause"].HasField("oom_context"),
+        )
         for actor in sorted(lost, key=lambda actor: actor["EndTime"])
     ]
 

@@ -37,6 +37,7 @@ def test_only_ends_that_nobody_asked_for_are_deaths_and_the_first_is_first(monke
     monkeypatch.setattr(watch.ray, "get_runtime_context", lambda: SimpleNamespace(get_job_id=lambda: "01"))
     assert [death.process for death in watch.deaths()] == [11, 12, 13]
     assert [death.role for death in watch.deaths()] == [watch.ROLES["FlowRunner"], "SecondNode", "Third"]
+    assert [death.memory_full for death in watch.deaths()] == [False, False, True]
 
 
 def test_a_call_has_its_time_and_returns_or_raises_what_it_does_in_it() -> None:
