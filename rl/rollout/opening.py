@@ -8,7 +8,7 @@ is made for each rollout.
 
 import copy
 import inspect
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -62,10 +62,20 @@ def context_of(graph: Any, given: Any) -> Any:
 
 def check_inputs(graph: Any, given: Any) -> None:
     """Raise AppError if the graph would drop all of its input, which LangGraph does in silence."""
-    builder = getattr(graph, "builder", None)
-    fields = builder.schemas[builder.input_schema] if builder else ()
+    fields = _input_fields(graph)
     if fields and isinstance(given, Mapping) and given and not given.keys() & fields:
         raise AppError(
             f"the graph's input has {', '.join(fields)}, and the task gives {', '.join(given)}; give the task `inputs`",
             code="wrong_inputs",
         )
+
+
+def lacks_input(graph: Any, given: Any, error: Exception) -> bool:
+    """Return whether a node failed for want of a field of the graph's input, which the task did not give."""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    return isinstance(given, Mapping) and key not in given and key in _input_fields(graph)
+
+
+def _input_fields(graph: Any) -> Collection[str]:
+    builder = getattr(graph, "builder", None)
+    return builder.schemas[builder.input_schema] if builder else ()

@@ -39,7 +39,7 @@ from agentflow.rl.policy.policy import PromptTooLong, no_policy, serving
 from agentflow.rl.policy.standing_in import stand_in
 from agentflow.rl.rollout.calls import Call, TokenCollector
 from agentflow.rl.rollout.capture import redirect_openai
-from agentflow.rl.rollout.opening import check_inputs, context_of, opened
+from agentflow.rl.rollout.opening import check_inputs, context_of, lacks_input, opened
 from agentflow.rl.rollout.replay_log import Answer, ReplayLog, answered, recorded, replaying
 from agentflow.tools.coded_error import Cause, CodedError
 
@@ -222,6 +222,8 @@ async def run(
                 given |= _call_of(app, alone, task)
                 given["config"] = merge_configs(given.get("config"), config)
                 trace = await play(alone, task, **given)
+                if trace.failure and lacks_input(alone, given.get("inputs"), trace.failure):
+                    trace = trace.model_copy(update={"error": f"{trace.error}, which the task's `inputs` lack"})
             if not trace.failure:
                 async with within(seconds, start):
                     told = _faults(app, task, trace.state, len(collector.calls)) if trains else []

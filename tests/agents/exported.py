@@ -21,6 +21,17 @@ builder.add_edge(START, "answer")
 piped = builder.compile() | (lambda state: {**state, "piped": True})
 
 
+class Dated(MessagesState):
+    day: str
+
+
+async def answer_of_the_day(state: Dated) -> Any:
+    return {"messages": [("ai", state["day"] + state["hour"])]}  # type: ignore[typeddict-item]  # it has none
+
+
+dated = StateGraph(Dated).add_sequence([answer_of_the_day]).set_entry_point("answer_of_the_day").compile()
+
+
 @entrypoint()
 async def entered(inputs: Any) -> Any:
     return {"messages": [await model.ainvoke(inputs["messages"])]}

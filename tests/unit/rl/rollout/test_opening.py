@@ -149,6 +149,17 @@ async def test_a_question_for_a_graph_that_has_no_messages_is_refused(tasks: str
     assert not server.requests
 
 
+async def test_a_field_of_the_input_that_a_node_misses_is_named_as_the_tasks(tasks: str) -> None:
+    task = Task(id="1", question="q", data={"inputs": {"messages": [("user", "q")]}})
+    found, _ = await played("tests.agents.exported:dated", tasks, task)
+    assert found.status == RolloutStatus.CRASHED
+    assert "'day'" in found.trace.error
+    assert "`inputs`" in found.trace.error
+    task.data["inputs"]["day"] = "1 May"
+    found, _ = await played("tests.agents.exported:dated", tasks, task)
+    assert "`inputs`" not in found.trace.error
+
+
 @pytest.mark.parametrize("options", [{"context": "{"}, {"config": "nowhere.json"}, {"answer": "json:__doc__"}])
 def test_options_that_are_wrong(options: dict[str, Any], tasks: str) -> None:
     with pytest.raises(AppError):
