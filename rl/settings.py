@@ -138,7 +138,11 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
         raise SettingsError(problem, code="unknown_preset")
     for override in overrides:
         if "=" not in override:
-            raise SettingsError(f"'{override}' is no setting; write key=value, as in steps=10", code="bad_override")
+            raise SettingsError(
+                f"'{override}' is neither a setting, as in steps=10, nor an agent, as in my_agent:agent or by a name "
+                "in langgraph.json",
+                code="bad_override",
+            )
     overrides = [_as_hydra(override) for override in overrides]
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # verl reads it when it is imported
     with initialize_config_dir(str(PRESETS), version_base=None):

@@ -47,3 +47,4 @@ def init(
     name, options = quote(name), "--tasks tasks.jsonl --reward reward:score"
     typer.echo(f"then: agentflow try {name} {options} --rollouts 4")
     typer.echo(f"next: agentflow train {name} {options} --preset qwen2.5-7b")
+    typer.echo("      without a GPU: --preset qwen2.5-0.5b-cpu")

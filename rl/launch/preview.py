@@ -174,8 +174,8 @@ def notes(preview: Preview) -> list[str]:
     for reason, (rows, tokens) in preview.breaks.items():
         share = tokens / preview.forward_tokens
         found.append(
-            f"{rows} rows do not continue an earlier one ({reason}), which computes {tokens:,} tokens again "
-            f"({share:.0%} of all)"
+            f"rows that do not continue an earlier one ({reason}): {rows}, in which {tokens:,} tokens are computed "
+            f"again ({share:.0%} of all)"
         )
     return found
 
