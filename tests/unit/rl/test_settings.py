@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.rl.presets.files import PRESETS, preset_text, presets
-from agentflow.rl.settings import SettingsError, TrainingSettings, compose_settings
+from agentflow.rl.settings import SettingsError, TrainingSettings, _multiplies_bfloat16, compose_settings
 from tests.failing import fails
 
 
@@ -61,6 +61,18 @@ def test_sampler_and_trainer_compute_in_what_the_processor_has(
     for other in ("by_device.cpu.dtype=bfloat16", "trainer.device=cuda"):
         given = compose_settings(preset, [other]).actor_rollout_ref
         assert given.rollout.dtype == given.actor.fsdp_config.mixed_precision.param_dtype == "bfloat16"
+
+
+PROCESSOR = Path("/proc/cpuinfo")
+
+
+@pytest.mark.skipif(not PROCESSOR.exists(), reason="only Linux lists what a processor has")
+def test_the_processors_own_list_says_whether_it_multiplies_bfloat16() -> None:
+    has = set(PROCESSOR.read_text().split())
+    if has & {"amx_bf16", "avx512_bf16"}:
+        assert _multiplies_bfloat16()
+    elif "avx2" in has and "avx512f" not in has:
+        assert not _multiplies_bfloat16()
 
 
 def test_the_chat_template_gets_its_options() -> None:
