@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from agentflow.graph.models.spec import ModelError
 from agentflow.rl.apps.benchmark import benchmark
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
 from agentflow.tools.search_settings import SearchSettings
 from tests.cases import table
 from tests.failing import fails
+from tests.fake_openai import FakeOpenAI, Reply
 
 
 def test_game_of_24_is_split_and_rewarded_by_the_same_check_that_evaluates_it() -> None:
@@ -30,6 +32,21 @@ async def test_rewards(name: str, row: Any, answer: str, reward: float | None, t
     app = benchmark(name, frozen="atlas-oracle", file=str(path))
     [task] = [*app.tasks("train", 5), *app.tasks("test", 5)]
     assert await app.reward(task, {"answer": answer}) == reward  # type: ignore[misc]
+
+
+async def test_a_judge_decides_what_the_rule_does_not_and_one_that_fails_rewards_nothing(tmp_path: Path) -> None:
+    """What the rule decides is not asked for; a judge's failure raises, and the rollout is left out."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"question": "Where?", "result": "Istanbul; Stamboul"}) + "\n")
+    verdicts: list[Reply] = ["Verdict: correct", "Verdict: incorrect", "Verdict: undecided", (401, {})]
+    with FakeOpenAI(lambda _: verdicts[len(server.requests) - 1]) as server:
+        judge = f"vllm:judge@{server.base_url}"
+        app = benchmark(str(path), frozen="atlas-oracle", test=str(path), judge=judge)
+        [task] = app.tasks("train", 5)
+        answers = ("stamboul", "Constantinople", "Byzantium", "Nova Roma")
+        assert [await app.reward(task, {"answer": answer}) for answer in answers] == [1, 1, 0, None]  # type: ignore[misc]
+        with pytest.raises(ModelError):
+            await app.reward(task, {"answer": "Miklagard"})  # type: ignore[misc]
 
 
 def test_its_options_are_given_by_name_and_set_the_search() -> None:
