@@ -91,11 +91,6 @@ def test_it_runs_from_the_wheel_and_not_from_the_checkout(python: Path, tmp_path
     assert "planner" in run(python.with_name("agentflow"), "graph", cwd=tmp_path)
 
 
-def test_the_embedded_model_answers(python: Path, tmp_path: Path) -> None:
-    program = "from agentflow import load_model\nprint(load_model('embedded').invoke('Question: 1 + 1?').text)"
-    assert run(python, "-c", program, cwd=tmp_path).strip()
-
-
 def test_it_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()

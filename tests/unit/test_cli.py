@@ -184,20 +184,6 @@ def test_text_of_models_and_tools_cannot_steer_the_terminal(replying: Script) ->
     assert done.stdout.count("owned") == 1, "only in the arguments, whose JSON spells the escape sequence out"
 
 
-def test_traces_grow_by_a_line_and_hold_no_secret(
-    replying: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    replying(tools=f"the server said: bad key {SECRET}")
-    trace = tmp_path / "trace.jsonl"
-    for _ in range(2):
-        succeeds("solve", f"Is {SECRET} my key?", "--trace", trace)
-    lines = trace.read_text().splitlines()
-    assert len(lines) == 2
-    assert SECRET not in trace.read_text()
-    assert json.loads(lines[1])["task"]["question"] == "Is *** my key?"
-
-
 @pytest.mark.parametrize(
     ("call", "keys"),
     [

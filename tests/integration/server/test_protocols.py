@@ -34,9 +34,6 @@ async def test_mcp_offers_ask(server: Server, knows_atlas: str) -> None:
     assert {"ask", "AgentFlow", knows_atlas} <= set(tools)
     ask = tools["ask"]
     assert set(ask.input_schema["properties"]) == set(ask.input_schema["required"]) == {"question"}
-    assert len(ask.input_schema["properties"]["question"]["description"]) > 15
-    assert ask.description
-    assert "question" in ask.description
     assert tools[knows_atlas].description == "Answers about Atlas."
 
 

@@ -11,13 +11,10 @@ from agentflow.graph.agent import build_graph
 from agentflow.graph.as_tool import answer_text
 from agentflow.graph.confidence import ERROR_RATE, Calibration, Call, HeldOut, signals, unasked
 from agentflow.graph.context import MODULES, Context
-from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import to_line
-from agentflow.graph.studio_config import StudioConfig
 from agentflow.tools.result import ErrorClass, ToolResult
-from tests.failing import fails
 from tests.scripted import CONTINUE, STOP, Script, Scripted, echo
 
 QUESTION = "Which of Sekek, Pedig and Robos has more than 400 people?"
@@ -136,8 +133,3 @@ def test_a_calibration_holds_for_what_it_was_fitted_on(
     path = stored(calibration(script, **fields), tmp_path)
     with pytest.raises(ValidationError, match=text):
         Context(model=script.spec, calibration=path, abstain=0.9)
-
-
-def test_a_client_cannot_have_a_file_read(tmp_path: Path) -> None:
-    with fails(ModelError, "not_granted"):
-        StudioConfig(calibration=str(tmp_path / "calibration.json"))

@@ -94,12 +94,6 @@ def test_a_line_reads_back_as_the_trace_and_holds_no_more_than_is_known(fields: 
     assert {"error", "finish_reasons"} & set(trace.model_dump()) == {"error", "finish_reasons"} & set(fields)
 
 
-def test_secrets_of_the_environment_are_struck_out_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", 'top"secret-value')
-    line = to_line(Trace(task=Task.from_question("q"), answer='It is top"secret-value.', status="answered"))
-    assert Trace.model_validate_json(line).answer == "It is ***."
-
-
 def test_appending_after_a_torn_line_starts_a_new_one(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text('{"torn')

@@ -10,7 +10,6 @@ pytest.importorskip("verl")
 from agentflow.rl.launch import checks
 from agentflow.rl.launch.local_policy import folder_of
 from agentflow.rl.micro.chat_model import SEED
-from agentflow.rl.presets.files import presets
 from agentflow.rl.settings import SettingsError, compose_settings
 from agentflow.rl.trainer import vllm_cpu
 from tests.failing import fails
@@ -72,15 +71,6 @@ def test_trackers(
     monkeypatch.setattr(checks, "find_spec", lambda name: None if name == "clearml" else object())
     with fails(SettingsError, code) if code else nullcontext():
         checks.check_trackers(compose_settings("atlas-cpu", [f"trainer.logger={logger}"]))
-
-
-@pytest.mark.parametrize("preset", presets())
-def test_the_masks_of_a_preset_fit_beside_its_rows(preset: str) -> None:
-    config = composed(preset)
-    checks.check_masks(config)
-    actor = config.actor_rollout_ref.actor
-    if actor.use_dynamic_bsz:
-        assert actor.ppo_max_token_len_per_gpu >= config.prompt_tokens + config.response_tokens
 
 
 FLASH = "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"

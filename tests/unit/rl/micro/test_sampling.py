@@ -30,12 +30,6 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it(top_p: float, kept: set[in
     np.testing.assert_allclose(logprobs, LOGITS[tokens], atol=1e-5)
 
 
-def test_greedy_takes_the_most_probable_with_its_untempered_logprob() -> None:
-    tokens, logprobs = _draws(0.0, 1.0, n=5)
-    assert tokens.tolist() == [0] * 5
-    np.testing.assert_allclose(logprobs, np.log(0.5), atol=1e-6)
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("temperature", [5e-324, 1e-300, 1e-39, 1e-6])
 def test_the_lowest_temperatures_take_the_most_probable(temperature: float) -> None:
