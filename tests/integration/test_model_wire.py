@@ -156,13 +156,6 @@ async def test_a_wrong_base_url_is_told_from_a_wrong_model() -> None:
         await fails_with(server, "not_found", "/v1", configuration=True)
 
 
-@pytest.mark.parametrize("fault", [Fault.CUT, Fault.QUIET_CUT])
-async def test_half_a_stream_is_not_an_answer(fault: Fault) -> None:
-    with FakeOpenAI(lambda _: fault) as server:
-        await fails_with(server, "cut", stream=True)
-    assert len(server.requests) == 1, "a part was already shown, so that it is not said twice"
-
-
 async def test_a_refused_connection_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     url, loop = f"http://127.0.0.1:{free_port()}/v1", asyncio.get_running_loop()
     connect, tries = loop.sock_connect, list[object]()
@@ -210,12 +203,18 @@ FAILURES: list[tuple[Reply, int, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "requests", "code", "named"), FAILURES)
+SHOWN = [(fault, 1, "cut", "", True) for fault in (Fault.CUT, Fault.QUIET_CUT)]
+"""Of a stream that somebody listens to, a part was already shown, so that it is not said twice."""
+
+
+@pytest.mark.parametrize(
+    ("reply", "requests", "code", "named", "stream"), [*((*failure, False) for failure in FAILURES), *SHOWN]
+)
 async def test_a_stream_that_fails_is_one_line_with_a_remedy(
-    reply: Reply, requests: int, code: str, named: str
+    reply: Reply, requests: int, code: str, named: str, stream: bool
 ) -> None:
     with FakeOpenAI(lambda _: reply) as server:
-        await fails_with(server, code, named, configuration=code == "key_refused")
+        await fails_with(server, code, named, configuration=code == "key_refused", stream=stream)
     assert len(server.requests) == requests
 
 

@@ -192,17 +192,16 @@ async def test_figures_out_of_range_and_lists_of_another_length_are_refused_with
     assert f"task '{TASK.id}'" in trajectory.trace.error
 
 
-@pytest.mark.parametrize(("value", "reward"), [(1.0000001, 1.0), (-1e-7, 0.0)])
-async def test_rounding_takes_no_reward_out_of_its_bounds(value: float, reward: float) -> None:
-    trajectory = await rollout(app(reward=rewarding(value, awaited=False)))
-    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, reward)
+GOOD = [0, 1, 0.25, True, np.float32(0.5), np.int64(1), Decimal("0.5"), -0.0]
 
 
-@pytest.mark.parametrize("good", [0, 1, 0.25, True, np.float32(0.5), np.int64(1), Decimal("0.5"), -0.0])
+@pytest.mark.parametrize(("good", "reward"), [*((one, float(one)) for one in GOOD), (1.0000001, 1.0), (-1e-7, 0.0)])
 @pytest.mark.parametrize("awaited", [False, True])
-async def test_a_number_of_any_library_is_a_reward(good: Any, awaited: bool) -> None:
+async def test_a_number_of_any_library_is_a_reward_and_rounding_takes_none_out_of_its_bounds(
+    good: Any, reward: float, awaited: bool
+) -> None:
     trajectory = await rollout(app(reward=rewarding(good, awaited)))
-    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, float(good))
+    assert (trajectory.status, trajectory.reward) == (RolloutStatus.OK, reward)
 
 
 # Where a node calls the policy from

@@ -201,31 +201,27 @@ def test_the_card_says_what_the_model_is(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("readme", "licence"),
+    ("start", "readme", "licence"),
     [
-        ("---\nlicense: apache-2.0\n---\n", "apache-2.0"),
-        ("---\nlicense: [\n---\n", None),
-        ("no card", None),
-        (None, None),
+        ("base", "---\nlicense: apache-2.0\n---\n", "apache-2.0"),
+        ("base", "---\nlicense: [\n---\n", None),
+        ("base", "no card", None),
+        ("base", None, None),
+        ("seed", None, "mit"),  # the included model is under the licence of this project
     ],
 )
 def test_the_card_has_the_licence_of_the_base_where_it_is_known(
-    readme: str | None, licence: str | None, run: Path, tmp_path: Path
+    start: str, readme: str | None, licence: str | None, run: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "base").mkdir()
     if readme is not None:
         (tmp_path / "base" / "README.md").write_text(readme)
-    settings(run, start=str(tmp_path / "base"), temperature=1.0, validation_temperature=1.0)
+    named = start if start == "seed" else str(tmp_path / start)
+    settings(run, start=named, temperature=1.0, validation_temperature=1.0)
     export(run, tmp_path / "planner")
     card = ModelCard.load(tmp_path / "planner" / "README.md")
     assert (card.data.license, card.data.base_model) == (licence, None)
     assert str(tmp_path) not in card.text
-
-
-def test_the_included_model_is_under_the_licence_of_this_project(run: Path, tmp_path: Path) -> None:
-    settings(run, start="seed", temperature=1.0, validation_temperature=1.0)
-    export(run, tmp_path / "planner")
-    assert ModelCard.load(tmp_path / "planner" / "README.md").data.license == "mit"
 
 
 def test_a_push_is_private_and_what_the_hub_refuses_is_one_line(
