@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable
-from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tests.fake_openai import FakeOpenAI, Reply
 QUESTIONS, ALLOWED, WINDOW = 24, 20, 0.3
 
 Refusal = Callable[[float], Reply]
-"""Makes the refusal of a server from the seconds until its next window."""
+"""Makes the refusal of a server from the seconds until its next window; test_rate_limits has more ways to say them."""
 
 
 def refusal(message: str = "slow down", status: int = 429, **headers: str) -> Reply:
@@ -27,10 +26,7 @@ def refusal(message: str = "slow down", status: int = 429, **headers: str) -> Re
 
 REFUSALS: dict[str, Refusal] = {
     "number": lambda left: refusal(Retry_After=f"{left:.3f}"),
-    "date": lambda left: refusal(Retry_After=formatdate(time.time() + left + 1, usegmt=True)),
     "body": lambda left: refusal(f"Rate limit reached. Please try again in {left:.3f}s."),
-    "reset": lambda left: refusal(x_ratelimit_reset_requests=f"{left * 1000:.0f}ms"),
-    "retryDelay": lambda left: (429, [{"error": {"details": [{"retryDelay": f"{left:.3f}s"}]}}], {}),
     "nothing": lambda left: refusal(),
     "overloaded": lambda left: refusal(status=503, Retry_After=f"{left:.3f}"),
     "within 200": lambda left: (200, {"error": {"code": 429, "message": "Provider returned error"}}, {}),
