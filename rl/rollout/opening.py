@@ -73,7 +73,7 @@ def check_inputs(graph: Any, given: Any) -> None:
 def lacks_input(graph: Any, given: Any, error: Exception) -> bool:
     """Return whether a node failed for want of a field of the graph's input, which the task did not give."""
     key = error.args[0] if isinstance(error, KeyError) and error.args else None
-    return isinstance(given, Mapping) and key not in given and key in _input_fields(graph)
+    return isinstance(key, str) and isinstance(given, Mapping) and key not in given and key in _input_fields(graph)
 
 
 def _input_fields(graph: Any) -> Collection[str]:

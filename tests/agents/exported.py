@@ -29,6 +29,11 @@ async def answer_of_the_day(state: Dated) -> Any:
     return {"messages": [("ai", state["day"] + state["hour"])]}  # type: ignore[typeddict-item]  # it has none
 
 
+async def answer_without(state: MessagesState) -> Any:
+    raise KeyError(["day"])
+
+
+unhashable = StateGraph(MessagesState).add_sequence([answer_without]).set_entry_point("answer_without").compile()
 dated = StateGraph(Dated).add_sequence([answer_of_the_day]).set_entry_point("answer_of_the_day").compile()
 
 

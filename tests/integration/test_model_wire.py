@@ -204,7 +204,7 @@ FAILURES: list[tuple[Reply, int, str, str]] = [
 
 
 SHOWN = [(fault, 1, "cut", "", True) for fault in (Fault.CUT, Fault.QUIET_CUT)]
-"""Of a stream that somebody listens to, a part was already shown, so that it is not said twice."""
+"""Streams that break after their first tokens were shown: the request is not sent again."""
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ async def test_rewards(name: str, row: Any, answer: str, reward: float | None, t
 
 
 async def test_a_judge_decides_what_the_rule_does_not_and_one_that_fails_rewards_nothing(tmp_path: Path) -> None:
-    """What the rule decides is not asked for; a judge's failure raises, and the rollout is left out."""
+    """The judge is asked only where the rule does not decide. If it fails, the reward raises its error."""
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps({"question": "Where?", "result": "Istanbul; Stamboul"}) + "\n")
     verdicts: list[Reply] = ["Verdict: correct", "Verdict: incorrect", "Verdict: undecided", (401, {})]

@@ -158,6 +158,8 @@ async def test_a_field_of_the_input_that_a_node_misses_is_named_as_the_tasks(tas
     task.data["inputs"]["day"] = "1 May"
     found, _ = await played("tests.agents.exported:dated", tasks, task)
     assert "`inputs`" not in found.trace.error
+    found, _ = await played("tests.agents.exported:unhashable", tasks, task)
+    assert isinstance(found.trace.failure, KeyError)
 
 
 @pytest.mark.parametrize("options", [{"context": "{"}, {"config": "nowhere.json"}, {"answer": "json:__doc__"}])
