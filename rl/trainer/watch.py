@@ -27,8 +27,8 @@ LOST = ActorDiedErrorContext.WORKER_DIED, ActorDiedErrorContext.NODE_DIED
 """Reasons of Ray for an actor's end that nobody asked for."""
 
 MEMORY_FULL = (
-    "Ray killed it, since its machine's memory was full; end other programs there, or halve "
-    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+    "Ray killed it, since its machine's memory was full; end other programs there, or lower prompt_tokens, "
+    "response_tokens and actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 )
 
 ENGINE_SECONDS = 1.0
