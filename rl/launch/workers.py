@@ -63,7 +63,7 @@ def launch(
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
     from agentflow.rl.trainer.task_runner import FlowRunner
-    from agentflow.rl.trainer.watch import WorkerDied, cause, deaths
+    from agentflow.rl.trainer.watch import WorkerDied, cause, first_death
 
     options = engine.ray_options(config)
     runtime = {**get_ppo_ray_runtime_env(config), **(options.pop("runtime_env", None) or {})}
@@ -79,9 +79,9 @@ def launch(
         running = FlowRunner.remote().run.remote(config)  # type: ignore[attr-defined]
         _follow(running, TrainingLog(config.out), on_line, on_rollouts)
     except (ray.exceptions.RayError, WorkerDied) as error:
-        died = deaths()
-        logs = _keep_logs(Path(config.out), died[0].process if died else None)
-        raise TrainingFailed(f"{died[0] if died else cause(error)}; {logs}") from error
+        died = first_death(error)
+        logs = _keep_logs(Path(config.out), died.process if died else None)
+        raise TrainingFailed(f"{died or cause(error)}; {logs}") from error
     finally:
         ray.shutdown()
 

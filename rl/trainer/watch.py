@@ -1,8 +1,9 @@
 """Faults that would otherwise be waited for: a process that died, and a call that does not return."""
 
 import os
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Thread
@@ -31,6 +32,11 @@ MEMORY_FULL = (
     "response_tokens and actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 )
 
+KILLED, UNREACHABLE = "killed, or out of memory", "nothing answers there"
+
+_UNAVAILABLE = re.compile(r"actor (?P<id>[0-9a-f]+) is unavailable")
+"""Of Ray's own error; the id is None if Ray does not know it."""
+
 ENGINE_SECONDS = 1.0
 """Interval between two checks of a server's engine."""
 
@@ -51,12 +57,10 @@ class Death:
     process: int
     node: str
     """IP address."""
-    memory_full: bool
-    """Whether Ray killed it, since the memory of its machine was full: not always the process that took it."""
+    why: str
 
     def __str__(self) -> str:
-        why = MEMORY_FULL if self.memory_full else "killed, or out of memory"
-        return f"{self.role} (process {self.process} on {self.node}) has died: {why}"
+        return f"{self.role} (process {self.process} on {self.node}) has died: {self.why}"
 
 
 def deaths() -> list[Death]:
@@ -68,14 +72,26 @@ def deaths() -> list[Death]:
     actors = ray._private.state.actors(actor_state_name="DEAD").values()
     lost = [actor for actor in actors if actor["JobID"] == job and _is_lost(actor["DeathCause"])]
     return [
-        Death(
-            role=ROLES.get(name := actor["ActorClassName"], name),
-            process=actor["Pid"],
-            node=actor["Address"]["IPAddress"],
-            memory_full=actor["DeathCause"].HasField("oom_context"),
-        )
+        _death(actor, MEMORY_FULL if actor["DeathCause"].HasField("oom_context") else KILLED)
         for actor in sorted(lost, key=lambda actor: actor["EndTime"])
     ]
+
+
+def first_death(error: Exception) -> Death | None:
+    """Return the first of `deaths`, or the actor that `error` says is unavailable, or None.
+
+    The connection to another machine may break before Ray's table has the death, and the run's own end then hides it.
+    """
+    if died := deaths():
+        return died[0]
+    named = _UNAVAILABLE.search(str(error))
+    actor = ray._private.state.actors(named["id"]) if named else None
+    return _death(actor, UNREACHABLE) if actor else None
+
+
+def _death(actor: Mapping[str, Any], why: str) -> Death:
+    name = actor["ActorClassName"]
+    return Death(ROLES.get(name, name), actor["Pid"], actor["Address"]["IPAddress"], why)
 
 
 def _is_lost(cause: ActorDeathCause) -> bool:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 from ray.core.generated.common_pb2 import ActorDeathCause, ActorDiedErrorContext, OomContext
 
 from agentflow.rl.trainer import watch
@@ -37,7 +38,27 @@ def test_only_ends_that_nobody_asked_for_are_deaths_and_the_first_is_first(monke
     monkeypatch.setattr(watch.ray, "get_runtime_context", lambda: SimpleNamespace(get_job_id=lambda: "01"))
     assert [death.process for death in watch.deaths()] == [11, 12, 13]
     assert [death.role for death in watch.deaths()] == [watch.ROLES["FlowRunner"], "SecondNode", "Third"]
-    assert [death.memory_full for death in watch.deaths()] == [False, False, True]
+    assert [death.why for death in watch.deaths()] == [watch.KILLED, watch.KILLED, watch.MEMORY_FULL]
+    assert watch.first_death(RuntimeError()) == watch.deaths()[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "named"),
+    [
+        (ray.exceptions.ActorUnavailableError("connection closed", bytes(16)), True),
+        (RuntimeError(f"Traceback ...\nActorUnavailableError: The actor {'0' * 32} is unavailable: closed"), True),
+        (ray.exceptions.ActorUnavailableError("connection closed", None), False),
+        (RuntimeError("no rollout can be trained on"), False),
+    ],
+)
+def test_an_actor_that_cannot_be_reached_is_named_where_no_death_is_known(
+    error: Exception, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {"0" * 32: actor("WorkerDict", 1)}
+    monkeypatch.setattr(watch, "deaths", list)
+    monkeypatch.setattr(watch.ray._private, "state", SimpleNamespace(actors=lambda id: table.get(id, {})))
+    found = watch.first_death(error)
+    assert found == (watch.Death(watch.ROLES["WorkerDict"], 11, "192.0.2.1", watch.UNREACHABLE) if named else None)
 
 
 def test_a_call_has_its_time_and_returns_or_raises_what_it_does_in_it() -> None:
