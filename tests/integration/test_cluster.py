@@ -28,7 +28,7 @@ CABLE = {f"{NETWORK}.1": "af-one", f"{NETWORK}.2": "af-two"}
 HEAD = f"{NETWORK}.1:6379"
 TWO_NODES = (
     *(f"ray_address={HEAD}", "trainer.nnodes=2", "actor_rollout_ref.rollout.agent.num_workers=2"),
-    "ray_seconds=300",
+    *("ray_seconds=300", "actor_rollout_ref.model.external_lib=tests.integration.failing_sync"),
 )
 TWO_RANKS = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2")
 
@@ -124,7 +124,13 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def stalling(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that makes a weight sync stall, which removes it: see `failing_sync`."""
+    return tmp_path_factory.mktemp("sync") / "stalls"
+
+
+@pytest.fixture(scope="module")
+def cluster(stalling: Path) -> Iterator[Cluster]:
     if not all(map(shutil.which, ("unshare", "nsenter", "setpriv", "ip"))):
         pytest.skip("util-linux or iproute2 is not installed")
     attempt = ["unshare", "--net", "--mount", "--pid", "--fork", "ip", "link", "add", "af-one", "type", "veth"]
@@ -134,6 +140,8 @@ def cluster() -> Iterator[Cluster]:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex())
         patch.setenv("RAY_raylet_start_wait_time_s", "300")
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        patch.setenv("FAILING_SYNC", str(stalling))
         made = Cluster(Path(folder))
         yield made
         made.off()
@@ -162,15 +170,17 @@ def test_two_machines_train_what_two_ranks_of_one_do(cluster: Cluster, tmp_path:
 @pytest.mark.parametrize("fault", ["the cable is cut", "the machine dies"])
 @pytest.mark.parametrize(
     "begins",
-    ["replay/000002-train.jsonl", "rollouts/000002-train.jsonl", "checkpoints/global_step_2"],
-    ids=["rollouts", "update", "checkpoint"],
+    ["replay/000002-train.jsonl", "rollouts/000002-train.jsonl", "checkpoints/global_step_2", None],
+    ids=["rollouts", "update", "checkpoint", "weight sync"],
 )
 def test_a_training_without_its_second_machine_ends_in_one_line_and_resumes(
-    begins: str, fault: str, cluster: Cluster, tmp_path: Path
+    begins: str | None, fault: str, cluster: Cluster, stalling: Path, tmp_path: Path
 ) -> None:
     out, settings = tmp_path / "run", (*TWO_NODES, "steps=3")
+    if not begins:
+        stalling.write_text(str(out / "rollouts/000002-train.jsonl"))
     process = cluster.first.train(out, *settings)
-    until(lambda: process.poll() is not None or (out / begins).exists())
+    until(lambda: process.poll() is not None or ((out / begins).exists() if begins else not stalling.exists()))
     assert process.poll() is None
     if fault == "the machine dies":
         cluster.second.off()
