@@ -26,9 +26,11 @@ pytestmark = trains
 NETWORK = "10.77.0"
 CABLE = {f"{NETWORK}.1": "af-one", f"{NETWORK}.2": "af-two"}
 HEAD = f"{NETWORK}.1:6379"
+LOADED = "agentflow.rl.trainer.micro_rollout,agentflow.rl.trainer.shared_prefix,tests.integration.failing_sync"
+"""The modules of the preset, and ours."""
 TWO_NODES = (
     *(f"ray_address={HEAD}", "trainer.nnodes=2", "actor_rollout_ref.rollout.agent.num_workers=2"),
-    *("ray_seconds=300", "actor_rollout_ref.model.external_lib=tests.integration.failing_sync"),
+    *("ray_seconds=300", f"actor_rollout_ref.model.external_lib=[{LOADED}]"),
 )
 TWO_RANKS = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2")
 
