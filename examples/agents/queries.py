@@ -82,7 +82,11 @@ def main(path: str) -> None:
     for question in questions:
         found = database.execute(queries[question]).fetchall()
         if found and found[0][0] is not None:
-            print(json.dumps({"inputs": {"question": question}, "query": queries[question], "rows": found}))
+            asked = {
+                "question": question,
+                "inputs": {"question": question},
+            }  # the agent's state has a field of that name
+            print(json.dumps({**asked, "query": queries[question], "rows": found}))
 
 
 if __name__ == "__main__":

@@ -27,15 +27,16 @@ ROLES = {
 LOST = ActorDiedErrorContext.WORKER_DIED, ActorDiedErrorContext.NODE_DIED
 """Reasons of Ray for an actor's end that nobody asked for."""
 
+KILLED = "has died: killed, or out of memory"
+UNREACHABLE = "cannot be reached"
 MEMORY_FULL = (
-    "Ray killed it, since its machine's memory was full; end other programs there, or lower prompt_tokens, "
+    "has died: Ray killed it, since its machine's memory was full; end other programs there, or lower prompt_tokens, "
     "response_tokens and actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 )
-
-KILLED, UNREACHABLE = "killed, or out of memory", "nothing answers there"
+"""Not always the process that took the memory."""
 
 _UNAVAILABLE = re.compile(r"actor (?P<id>[0-9a-f]+) is unavailable")
-"""Of Ray's own error; the id is None if Ray does not know it."""
+"""The actor's id in the message of Ray's `ActorUnavailableError`."""
 
 ENGINE_SECONDS = 1.0
 """Interval between two checks of a server's engine."""
@@ -51,16 +52,17 @@ class SyncFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Death:
-    """An actor whose process died."""
+    """An actor whose process died, or whose machine cannot be reached."""
 
     role: str
     process: int
     node: str
     """IP address."""
-    why: str
+    happened: str
+    """One of the three texts above."""
 
     def __str__(self) -> str:
-        return f"{self.role} (process {self.process} on {self.node}) has died: {self.why}"
+        return f"{self.role} (process {self.process} on {self.node}) {self.happened}"
 
 
 def deaths() -> list[Death]:
@@ -89,9 +91,9 @@ def first_death(error: Exception) -> Death | None:
     return _death(actor, UNREACHABLE) if actor else None
 
 
-def _death(actor: Mapping[str, Any], why: str) -> Death:
+def _death(actor: Mapping[str, Any], happened: str) -> Death:
     name = actor["ActorClassName"]
-    return Death(ROLES.get(name, name), actor["Pid"], actor["Address"]["IPAddress"], why)
+    return Death(ROLES.get(name, name), actor["Pid"], actor["Address"]["IPAddress"], happened)
 
 
 def _is_lost(cause: ActorDeathCause) -> bool:

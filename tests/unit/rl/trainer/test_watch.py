@@ -38,7 +38,7 @@ def test_only_ends_that_nobody_asked_for_are_deaths_and_the_first_is_first(monke
     monkeypatch.setattr(watch.ray, "get_runtime_context", lambda: SimpleNamespace(get_job_id=lambda: "01"))
     assert [death.process for death in watch.deaths()] == [11, 12, 13]
     assert [death.role for death in watch.deaths()] == [watch.ROLES["FlowRunner"], "SecondNode", "Third"]
-    assert [death.why for death in watch.deaths()] == [watch.KILLED, watch.KILLED, watch.MEMORY_FULL]
+    assert [death.happened for death in watch.deaths()] == [watch.KILLED, watch.KILLED, watch.MEMORY_FULL]
     assert watch.first_death(RuntimeError()) == watch.deaths()[0]
 
 
