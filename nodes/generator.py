@@ -15,8 +15,8 @@ from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.abstention import assess
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.attachments import with_attachments
-from agentflow.nodes.demonstrations import ANSWERED, JUDGED, SUM
-from agentflow.nodes.verifier import describe_turn, own_words
+from agentflow.nodes.demonstrations import ANSWERED, RUNS, SUM, tools_of
+from agentflow.nodes.verifier import describe_turn, own_words, repeats
 from agentflow.tools.result import ErrorClass
 
 PROMPT = """\
@@ -54,17 +54,30 @@ def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[Ba
 
     Our own texts about a model's reply are left out, since a weak model repeats them as facts.
     """
-    return [SystemMessage(prompt), *demonstration(prompt), _found(question, memory)]
+    return [SystemMessage(prompt), *demonstrations(memory, prompt), _found(question, memory, lean=prompt == LEAN)]
 
 
-def demonstration(prompt: str) -> list[BaseMessage]:
-    """Return the example that stands after the lean prompt; none after another, which may ask for another form."""
-    return [_found(SUM, JUDGED[SUM]), AIMessage(ANSWERED)] if prompt == LEAN else []
+def demonstrations(memory: list[Turn], prompt: str) -> list[BaseMessage]:
+    """Return the examples that stand after the lean prompt: those with a tool of the run, or else a sum. None after
+    another prompt, which may ask for another form.
+    """
+    if prompt != LEAN:
+        return []
+    like = [question for question in ANSWERED if tools_of(RUNS[question]) & tools_of(memory)] or [SUM]
+    return [
+        message
+        for question in like
+        for message in (_found(question, RUNS[question], lean=True), AIMessage(ANSWERED[question]))
+    ]
 
 
-def _found(question: str, memory: list[Turn]) -> HumanMessage:
-    turns = [_described(turn) for turn in memory if _may_hold_a_fact(turn.action)]
-    return HumanMessage("\n\n".join([f"Question: {question}", *turns]))
+def _found(question: str, memory: list[Turn], *, lean: bool) -> HumanMessage:
+    """Return what the turns found; in the lean prompt each result once, and without what the verifier missed."""
+    turns = [turn for turn in memory if _may_hold_a_fact(turn.action)]
+    if lean:
+        turns = [turn for number, turn in enumerate(turns) if repeats(turns[: number + 1]) == 1]
+    described = [describe_turn(turn.turn, turn.plan, turn.action) if lean else _described(turn) for turn in turns]
+    return HumanMessage("\n\n".join([f"Question: {question}", *described]))
 
 
 def _may_hold_a_fact(action: Action) -> bool:
@@ -92,7 +105,9 @@ class Generator:
         try:
             async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
                 conversation = messages(state.question, state.memory, prompt)
-                conversation = with_attachments(conversation, state.messages, after=1 + len(demonstration(prompt)))
+                conversation = with_attachments(
+                    conversation, state.messages, after=1 + len(demonstrations(state.memory, prompt))
+                )
                 reply = await _reply(context, conversation, message_id)
         except TimeoutError:
             return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}

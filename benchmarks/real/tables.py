@@ -27,7 +27,7 @@ SETTINGS = (
     "--max-turns",
     "6",
     "--concurrency",
-    "8",
+    "16",
     "--context",
     "max_tokens=800",
     "--context",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentflow.nodes.planner import DESCRIPTIONS, EXAMPLES
+from agentflow.nodes.demonstrations import PLANNED
+from agentflow.nodes.planner import DESCRIPTIONS
 from benchmarks.real import llamacpp
 from tests.command_line import call, succeeds
 
@@ -20,8 +21,7 @@ pytestmark = pytest.mark.slow
 QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "real" / "dev.jsonl"
 ASKED = 8
 DESCRIBED = [text for texts in DESCRIPTIONS.values() for text in texts]
-SHOWN = [question for question, *_ in EXAMPLES.values()]
-OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", "Input:", *DESCRIBED, *SHOWN)
+OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", "Input:", *DESCRIBED, *PLANNED)
 """Texts of our prompts that have no place in the call of a tool."""
 
 

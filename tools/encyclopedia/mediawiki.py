@@ -22,7 +22,9 @@ MAX_QUERY = 300
 
 
 class MediaWiki:
-    """An `Encyclopedia` over the Action API."""
+    """An `Encyclopedia` of articles, over the Action API."""
+
+    is_of_passages = False
 
     def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
         """Set the address of api.php, and the time limit for connecting and for each read."""
