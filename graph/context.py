@@ -147,10 +147,10 @@ class Context(BaseModel):
     corpus: str = Field(
         default="auto",
         title="Wikipedia source",
-        description="Encyclopedia of wikipedia_search: live (the MediaWiki API), package (the same through the package "
-        "wikipedia), atlas (the embedded model's encyclopedia), the path of a local index, or the address of a "
-        "retrieval server. auto: atlas when the planner is the embedded model, else live.",
-        examples=["auto", "live", "package", "atlas"],
+        description="Encyclopedia of wikipedia_search: live (the MediaWiki API), atlas (the embedded model's "
+        "encyclopedia), the path of a local index, or the address of a retrieval server. "
+        "auto: atlas when the planner is the embedded model, else live.",
+        examples=["auto", "live", "atlas"],
     )
     search_engine: str = Field(
         default="auto",

@@ -18,7 +18,7 @@ from pathlib import Path
 from agentflow.graph.confidence import AUTO, OFF
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import PROVIDERS, ModelError, parse
-from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
+from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.tools.encyclopedia.encyclopedia import provider
 from agentflow.tools.search_cache import parse_mode
 from agentflow.tools.untrusted_text import one_line
@@ -45,7 +45,7 @@ def check_grants(context: Context) -> None:
             _check_model(model)
     if context.corpus.startswith(("http://", "https://")):
         _check_endpoint(context.corpus)
-    elif context.corpus not in ("auto", LIVE, PACKAGE) and not provider(context.corpus):
+    elif context.corpus not in ("auto", LIVE) and not provider(context.corpus):
         _check_file(context.corpus)
     if context.calibration not in (AUTO, OFF):
         _check_file(context.calibration)

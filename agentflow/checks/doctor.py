@@ -15,7 +15,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from agentflow.tools.encyclopedia.choice import LIVE, PACKAGE
+from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.version import __version__, pip_install
 
 if TYPE_CHECKING:
@@ -191,6 +191,6 @@ def _example(card: "ToolCard", corpus: str) -> dict[str, Any] | None:
         return {"query": "Read the code of Lukik. The codes are Lukik 297 and Metab 939."}
     if card.name == "wikipedia_search" and corpus == "atlas":
         return {"query": "Song of Fupoz"}
-    if card.name == "wikipedia_search" and corpus not in (LIVE, PACKAGE):
+    if card.name == "wikipedia_search" and corpus != LIVE:
         return {"query": "capital"}  # matches an article of any encyclopedia
     return None if card.made_up else card.examples[0]

@@ -40,7 +40,7 @@ def build(
 
 @app.command("look-up", epilog='Example: agentflow corpus look-up wikipedia.sqlite "Alan Turing"')
 def look_up(
-    corpus: Annotated[str, typer.Argument(help="As --corpus: an index's path, live, package, an address.")],
+    corpus: Annotated[str, typer.Argument(help="As --corpus: an index's path, live, an address.")],
     name: Annotated[str, typer.Argument(help="Query for wikipedia_search, in quotes.")],
 ) -> None:
     """Show what wikipedia_search finds."""

@@ -32,7 +32,7 @@ Tools = Annotated[
 Corpus = Annotated[
     str,
     typer.Option(
-        help="Encyclopedia of wikipedia_search: live, package, atlas, an index's path, http://HOST:PORT/retrieve; "
+        help="Encyclopedia of wikipedia_search: live, atlas, an index's path, http://HOST:PORT/retrieve; "
         "auto: what the planner knows."
     ),
 ]

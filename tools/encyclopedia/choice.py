@@ -1,7 +1,6 @@
 """The encyclopedias of wikipedia_search, by name.
 
 live              the MediaWiki API of Wikipedia
-package           the same through the `wikipedia` package
 http://HOST/PATH  a retrieval server, such as Search-R1's
 NAME, such as atlas, or PATH: a local index
 """
@@ -13,24 +12,20 @@ from urllib.parse import urlsplit
 from agentflow.tools.encyclopedia.encyclopedia import GROUP, Encyclopedia, LocalEncyclopedia, provider
 from agentflow.tools.encyclopedia.mediawiki import MediaWiki
 from agentflow.tools.encyclopedia.retrieval_server import RetrievalServer
-from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 
 LIVE = "live"
-PACKAGE = "package"
 
 
 def encyclopedia_of(corpus: str) -> Encyclopedia:
     """Return the encyclopedia of that name. A local one is opened at its first lookup."""
     if corpus == LIVE:
         return MediaWiki()
-    if corpus == PACKAGE:
-        return WikipediaPackage()
     return RetrievalServer(corpus) if is_address(corpus) else LocalEncyclopedia(corpus)
 
 
 def is_local(corpus: str) -> bool:
-    """Return whether the corpus is on this machine: neither live, nor the package, nor an address."""
-    return corpus not in (LIVE, PACKAGE) and not is_address(corpus)
+    """Return whether the corpus is on this machine: neither live nor an address."""
+    return corpus != LIVE and not is_address(corpus)
 
 
 def missing(corpus: str) -> str | None:
@@ -39,7 +34,7 @@ def missing(corpus: str) -> str | None:
         return None if urlsplit(corpus).hostname else f"'{corpus}' is no address: write http://HOST:PORT/retrieve"
     if not is_local(corpus) or provider(corpus) or Path(corpus).is_file():
         return None
-    known = ", ".join([LIVE, PACKAGE, *sorted(one.name for one in entry_points(group=GROUP))])
+    known = ", ".join([LIVE, *sorted(one.name for one in entry_points(group=GROUP))])
     return (
         f"there is no corpus '{corpus}': use {known}, http://HOST:PORT/retrieve, "
         "or the path of an index built with agentflow corpus build"

@@ -38,7 +38,7 @@ def test_a_provider_declares_the_corpus_of_its_planners(
     known = {**providers.installed(), "broken": broken}
     monkeypatch.setattr(providers, "installed", lambda: known)
     assert Context(models={"planner": planner}).corpus_name == corpus
-    assert Context(models={"planner": planner}, corpus="package").corpus_name == "package"
+    assert Context(models={"planner": planner}, corpus="wiki.sqlite").corpus_name == "wiki.sqlite"
 
 
 def test_a_chat_model_keeps_its_own_sampling_and_is_named() -> None:

@@ -1,11 +1,10 @@
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
-from werkzeug import Request, Response
+from werkzeug import Response
 
 from agentflow import __version__
 from agentflow.tools.card import ToolCard
@@ -14,7 +13,6 @@ from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
 from agentflow.tools.encyclopedia.encyclopedia import Article
 from agentflow.tools.encyclopedia.mediawiki import MediaWiki
-from agentflow.tools.encyclopedia.wikipedia_package import WikipediaPackage
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.wikipedia_search import _first_sentence, wikipedia_search
@@ -158,82 +156,6 @@ async def test_live_a_busy_server_is_asked_again(httpserver: HTTPServer, live: M
     assert (await look_up("X", live)).output == "X: Found."
 
 
-# The `wikipedia` package against a server that speaks MediaWiki's API, with its known faults.
-
-
-PAGES = {
-    "Dog": "The dog is an animal.",
-    "Frog": "A frog is an amphibian.",
-    "Mercury (planet)": "Mercury is a planet.",
-    "Mercury (element)": "Mercury is a chemical element.",
-}
-REDIRECTS = {"Hound": "Dog"}
-MEANINGS = ["Mercury (planet)", "Mercury (element)", "Mercury (lost)"]
-MERCURIES = [f"- {title}: {PAGES[title]}" for title in MEANINGS[:2]]
-MEANINGS_HTML = "<ul>" + "".join(f"<li><a>{title}</a></li>" for title in MEANINGS) + "<li>no link</li></ul>"
-
-
-def mediawiki(request: Request) -> Response:
-    """MediaWiki's replies to the requests of the package."""
-    asked = request.args
-    assert asked["format"] == "json"
-    assert "list" in asked or "titles" in asked or "pageids" in asked
-    if asked.get("list") == "search":
-        assert asked.get("srinfo") is None, "no suggestion is asked for"
-        found = [title for title in PAGES if asked["srsearch"].casefold() in PAGES[title].casefold()]
-        return queried(search=[{"title": title} for title in found])
-    title = asked.get("titles", "Mercury")
-    if title in REDIRECTS:
-        pages = {"1": {"pageid": 1, "title": REDIRECTS[title]}}
-        return queried(pages=pages, redirects=[{"from": title, "to": REDIRECTS[title]}])
-    if title == "Mercury":
-        page: dict[str, Any] = {"pageid": 9, "title": title, "pageprops": {"disambiguation": ""}, "fullurl": "u"}
-        if "revisions" in asked["prop"]:
-            page["revisions"] = [{"*": MEANINGS_HTML}]
-        return queried(pages={"9": page})
-    if title not in PAGES:
-        return queried(pages={"-1": {"title": title, "missing": ""}})
-    page = {"pageid": 2, "title": title, "fullurl": "https://w.example", "extract": PAGES[title]}
-    return queried(pages={"2": page})
-
-
-def queried(**query: Any) -> Response:
-    return Response(json.dumps({"query": query}), mimetype="application/json")
-
-
-@pytest.fixture
-def package(httpserver: HTTPServer) -> WikipediaPackage:
-    return WikipediaPackage(httpserver.url_for("/w/api.php"), seconds=LAST_RESORT)
-
-
-@pytest.mark.parametrize(
-    ("query", "lines"),
-    [
-        ("Dog", ["Dog: The dog is an animal."]),  # and not the frog that the package would suggest
-        ("Hound", ["Dog: The dog is an animal."]),
-        ("amphibian", ['No page is titled "amphibian". Closest pages:', "- Frog: A frog is an amphibian."]),
-        ("Mercury", ['"Mercury" names several pages. Closest pages:', *MERCURIES]),
-    ],
-)
-async def test_pages_by_exact_title_and_by_search(
-    httpserver: HTTPServer, package: WikipediaPackage, query: str, lines: list[str]
-) -> None:
-    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
-    assert (await look_up(query, package)).output.splitlines() == lines
-    assert all(f"agentflow-langgraph/{__version__}" in request.headers["User-Agent"] for request, _ in httpserver.log)
-
-
-async def test_no_page_is_an_empty_result_and_another_reply_a_tool_error(
-    httpserver: HTTPServer, package: WikipediaPackage
-) -> None:
-    for body in ("<html>no JSON", '{"batchcomplete": ""}', '{"query": {"pages": {"1": 5}}}'):
-        httpserver.expect_oneshot_request("/w/api.php").respond_with_data(body)
-        assert (await look_up("Dog", package)).error is ErrorClass.TOOL_ERROR
-    httpserver.expect_request("/w/api.php").respond_with_handler(mediawiki)
-    for query in ("nothing of that kind", "", " "):
-        assert (await look_up(query, package)).error is ErrorClass.EMPTY_RESULT
-
-
 # A retrieval server.
 
 
@@ -274,7 +196,7 @@ async def test_no_passage_is_an_empty_result_and_another_reply_cannot_be_read(ht
 
 
 def test_which_names_are_what() -> None:
-    names = {"live": "MediaWiki", "package": "WikipediaPackage", "http://h/r": "RetrievalServer"}
+    names = {"live": "MediaWiki", "http://h/r": "RetrievalServer"}
     assert {name: type(encyclopedia_of(name)).__name__ for name in names} == names
     assert type(encyclopedia_of("x.db")).__name__ == "LocalEncyclopedia"
     assert [name for name in (*names, "https://h/r", "atlas", "x.db") if is_local(name)] == ["atlas", "x.db"]
