@@ -49,7 +49,7 @@ def fit(records: Sequence[Record], settings: EvaluationSettings) -> Calibration:
     ours, held = _halves(scored)
     names = list(signals_of(scored[0]))
     inputs = np.array([[*signals_of(record).values()] for record in ours])
-    weights, bias = _logistic(inputs, np.array([record.correct for record in ours], float))
+    weights, bias = logistic(inputs, np.array([record.correct for record in ours], float))
     vocabulary = set().union(*(common_words(record.task.question) for record in ours))
     shares = [len(own & vocabulary) / len(own) for one in held if (own := common_words(one.task.question))]
     context = settings.context
@@ -87,7 +87,7 @@ def _halves(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     return [one for one in records if one.task.id in first], [one for one in records if one.task.id not in first]
 
 
-def _logistic(signals: Floats, right: Floats) -> tuple[Floats, float]:
+def logistic(signals: Floats, right: Floats) -> tuple[Floats, float]:
     """Return the weights and the bias of a logistic regression, by Newton's method."""
     mean, spread = signals.mean(axis=0), signals.std(axis=0)
     spread[spread == 0] = 1.0

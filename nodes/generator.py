@@ -15,7 +15,7 @@ from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.abstention import assess
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.attachments import with_attachments
-from agentflow.nodes.demonstrations import ANSWERED, RUNS, SUM, tools_of
+from agentflow.nodes.demonstrations import ANSWERED, RUNS, SAME, SUM, tools_of
 from agentflow.nodes.verifier import describe_turn, own_words, repeats
 from agentflow.tools.result import ErrorClass
 
@@ -31,6 +31,9 @@ two sentences if the question needs it, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
+
+CLOSED = tuple(f"{verb} " for verb in "is are was were am do does did has have had can could will would".split())
+"""How questions begin that are answered by yes or no."""
 
 OUT_OF_TIME = (
     "No answer: the run's time ran out before the model had written one. Allow more with --max-seconds "
@@ -54,30 +57,40 @@ def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[Ba
 
     Our own texts about a model's reply are left out, since a weak model repeats them as facts.
     """
-    return [SystemMessage(prompt), *demonstrations(memory, prompt), _found(question, memory, lean=prompt == LEAN)]
+    examples = demonstrations(question, memory, prompt)
+    return [SystemMessage(prompt), *examples, _found(question, memory, lean=prompt == LEAN)]
 
 
-def demonstrations(memory: list[Turn], prompt: str) -> list[BaseMessage]:
-    """Return the examples that stand after the lean prompt: those with a tool of the run, or else a sum. None after
-    another prompt, which may ask for another form.
+def demonstrations(question: str, memory: list[Turn], prompt: str) -> list[BaseMessage]:
+    """Return the examples that stand after the lean prompt: those with a tool of the run, or else a sum; and one that
+    is answered by yes only where the question may be, since a small model copies it. None after another prompt, which
+    may ask for another form.
     """
     if prompt != LEAN:
         return []
-    like = [question for question in ANSWERED if tools_of(RUNS[question]) & tools_of(memory)] or [SUM]
+    fitting = [
+        one for one in ANSWERED if tools_of(RUNS[one]) & tools_of(memory) and (one != SAME or _is_closed(question))
+    ]
     return [
-        message
-        for question in like
-        for message in (_found(question, RUNS[question], lean=True), AIMessage(ANSWERED[question]))
+        message for one in fitting or [SUM] for message in (_found(one, RUNS[one], lean=True), AIMessage(ANSWERED[one]))
     ]
 
 
+def _is_closed(question: str) -> bool:
+    """Return whether a question begins as those do that are answered by yes or no."""
+    return question.lower().startswith(CLOSED)
+
+
 def _found(question: str, memory: list[Turn], *, lean: bool) -> HumanMessage:
-    """Return what the turns found; in the lean prompt each result once, and without what the verifier missed."""
-    turns = [turn for turn in memory if _may_hold_a_fact(turn.action)]
-    if lean:
-        turns = [turn for number, turn in enumerate(turns) if repeats(turns[: number + 1]) == 1]
-    described = [describe_turn(turn.turn, turn.plan, turn.action) if lean else _described(turn) for turn in turns]
-    return HumanMessage("\n\n".join([f"Question: {question}", *described]))
+    """Return what the turns found. In the lean prompt, each result once, without what the verifier missed, and the
+    question again at the end.
+    """
+    turns, asked = [turn for turn in memory if _may_hold_a_fact(turn.action)], f"Question: {question}"
+    if not lean:
+        return HumanMessage("\n\n".join([asked, *map(_described, turns)]))
+    turns = [turn for number, turn in enumerate(turns) if repeats(turns[: number + 1]) == 1]
+    described = [describe_turn(turn.turn, turn.plan, turn.action) for turn in turns]
+    return HumanMessage("\n\n".join([asked, *described, asked]))
 
 
 def _may_hold_a_fact(action: Action) -> bool:
@@ -105,9 +118,8 @@ class Generator:
         try:
             async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
                 conversation = messages(state.question, state.memory, prompt)
-                conversation = with_attachments(
-                    conversation, state.messages, after=1 + len(demonstrations(state.memory, prompt))
-                )
+                examples = demonstrations(state.question, state.memory, prompt)
+                conversation = with_attachments(conversation, state.messages, after=1 + len(examples))
                 reply = await _reply(context, conversation, message_id)
         except TimeoutError:
             return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}

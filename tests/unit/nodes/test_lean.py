@@ -145,20 +145,23 @@ def test_the_generator_sees_a_result_once_and_not_what_was_missing() -> None:
     read = [generator.messages("Q?", memory, prompt)[-1].text for prompt in (generator.LEAN, generator.PROMPT)]
     assert [text.count("Result: 3") for text in read] == [1, 3]
     assert ["missing" in text for text in read] == [False, True]
+    assert [text.endswith("Question: Q?") for text in read] == [True, False]
 
 
 @pytest.mark.parametrize(
-    ("tool", "shown"),
+    ("tool", "asked", "shown"),
     [
-        ("wikipedia_search", [demonstrations.ARCHITECT, demonstrations.SAME]),
-        ("python_coder", [demonstrations.SUM]),
-        ("base_generator", [demonstrations.SUM]),
+        ("wikipedia_search", "Which city is larger?", [demonstrations.ARCHITECT]),
+        ("wikipedia_search", "Isabel is whose wife?", [demonstrations.ARCHITECT]),
+        ("wikipedia_search", "Is Perth larger?", [demonstrations.ARCHITECT, demonstrations.SAME]),
+        ("python_coder", "Is 17 prime?", [demonstrations.SUM]),
+        ("base_generator", "Which word?", [demonstrations.SUM]),
     ],
 )
-def test_the_generator_sees_answers_to_questions_like_its_own(tool: str, shown: list[str]) -> None:
+def test_the_generator_sees_answers_to_questions_like_its_own(tool: str, asked: str, shown: list[str]) -> None:
     turn = TURN.model_copy(update={"plan": Plan(sub_goal="find it", tool=tool)})
-    asked = [one.text for one in generator.demonstrations([turn], generator.LEAN) if one.type == "human"]
-    assert [text.partition("\n")[0] for text in asked] == [f"Question: {question}" for question in shown]
+    examples = [one.text for one in generator.demonstrations(asked, [turn], generator.LEAN) if one.type == "human"]
+    assert [text.partition("\n")[0] for text in examples] == [f"Question: {question}" for question in shown]
 
 
 def test_the_planner_reads_the_question_after_each_result() -> None:

@@ -1,0 +1,141 @@
+"""What people use today as the confidence of an answer, beside the one that is read from memory.
+
+`python -m benchmarks.real.opinions --model SPEC RUN...` reads the answers of evaluations of AgentFlow with that model,
+asks it about each of them, and prints how well each opinion tells right answers (by the rules) from the others:
+
+- P(True): the probability that it calls the answer right (S. Kadavath et al., "Language Models (Mostly) Know What They
+  Know", 2022)
+- verbal: the percentage that it writes (K. Tian et al., "Just Ask for Calibration", EMNLP 2023)
+- agreement: the share of five further answers, sampled from the same results, that say the same (X. Wang et al.,
+  "Self-Consistency Improves Chain of Thought Reasoning in Language Models", ICLR 2023)
+- memory: `agentflow.graph.confidence.signals`, which asks no model
+
+Each is calibrated by a logistic regression, of which the confidence of an answer comes from the four fifths of the
+questions that it is not in.
+"""
+
+import argparse
+import asyncio
+import re
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from math import exp
+from pathlib import Path
+
+import numpy as np
+from langchain_core.messages import BaseMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from agentflow.cli.report import read_folders
+from agentflow.evals.confidence import logistic, reliability, signals_of
+from agentflow.evals.intervals import Floats
+from agentflow.evals.record import Record
+from agentflow.evals.scorers.free_text import normalise
+from agentflow.graph.confidence import HeldOut
+from agentflow.graph.models.spec import parse
+
+TRUE = "Proposed answer: {answer}\nIs the proposed answer right?\n(A) yes\n(B) no\nReply with A or B alone."
+VERBAL = (
+    "Proposed answer: {answer}\nHow likely is it that this answer is right, in percent? Reply with the number alone."
+)
+AGAIN = "Reply with the answer alone, in the form that the question asks for."
+SAMPLES, TEMPERATURE, AT_A_TIME, FOLDS = 5, 0.7, 16, 5
+
+
+class Opinions:
+    """A model that is asked about answers, and the tokens that it took, by opinion."""
+
+    def __init__(self, spec: str) -> None:
+        parsed = parse(spec)
+        self._model = ChatOpenAI(model=parsed.model, base_url=parsed.base_url, api_key=SecretStr("none"), temperature=0)
+        self._slots = asyncio.Semaphore(AT_A_TIME)
+        self.read: dict[str, int] = {}
+        self.written: dict[str, int] = {}
+
+    async def about(self, record: Record) -> dict[str, list[float]]:
+        """Return the inputs of each calibration."""
+        results = "\n".join(turn.result.output for turn in record.turns if turn.result.error is None)
+        known = f"{results}\n\nQuestion: {record.task.question}\n"
+        answer = {"answer": record.answer}
+        truth, [said], samples = await asyncio.gather(
+            self._ask("P(True)", known + TRUE.format(**answer), 1, logprobs=True, top_logprobs=20, max_tokens=1),
+            self._ask("verbal", known + VERBAL.format(**answer), 1, max_tokens=6),
+            self._ask("agreement", known + AGAIN, SAMPLES, temperature=TEMPERATURE, max_tokens=40),
+        )
+        number = re.search(r"\d+(?:\.\d+)?", said.text)
+        same = [normalise(sample.text) == normalise(record.answer) for sample in samples]
+        memory = [*signals_of(record).values()]
+        own = {
+            "P(True)": [probability_of("A", truth[0])],
+            "verbal": [min(100.0, float(number.group())) / 100 if number else 0.5],
+            "agreement": [sum(same) / SAMPLES],
+        }
+        return {**own, "memory": memory, **{f"memory and {name}": memory + value for name, value in own.items()}}
+
+    async def _ask(self, opinion: str, text: str, times: int, **settings: object) -> list[BaseMessage]:
+        async def once() -> BaseMessage:
+            async with self._slots:
+                return await self._model.ainvoke(text, **settings)  # type: ignore[arg-type]
+
+        replies = await asyncio.gather(*(once() for _ in range(times)))
+        for reply in replies:
+            usage = getattr(reply, "usage_metadata", None) or {}
+            self.read[opinion] = self.read.get(opinion, 0) + usage.get("input_tokens", 0)
+            self.written[opinion] = self.written.get(opinion, 0) + usage.get("output_tokens", 0)
+        return list(replies)
+
+
+def probability_of(word: str, reply: BaseMessage) -> float:
+    """Return the probability of `word` as the first token of a reply, among those that the server names."""
+    first = reply.response_metadata["logprobs"]["content"][0]["top_logprobs"]
+    return sum(exp(one["logprob"]) for one in first if one["token"].strip(" (") == word)
+
+
+def held_out(inputs: Floats, right: Floats, folds: Floats) -> list[HeldOut]:
+    """Return the confidence of each answer, from a regression on the other folds."""
+    found: list[HeldOut] = []
+    for fold in np.unique(folds):
+        weights, bias = logistic(inputs[folds != fold], right[folds != fold])
+        logits = inputs[folds == fold] @ weights + bias
+        found += [
+            HeldOut(float(1 / (1 + np.exp(-one))), bool(is_right))
+            for one, is_right in zip(logits, right[folds == fold], strict=True)
+        ]
+    return found
+
+
+def fold_of(record: Record) -> int:
+    """Return the fold of a question."""
+    return int.from_bytes(sha256(record.task.id.encode()).digest()[:4], "big") % FOLDS
+
+
+async def compared(spec: str, records: Sequence[Record]) -> list[str]:
+    """Return the table's lines."""
+    opinions = Opinions(spec)
+    inputs = await asyncio.gather(*(opinions.about(record) for record in records))
+    right, folds = np.array([float(one.correct) for one in records]), np.array([float(fold_of(one)) for one in records])
+    lines = ["| opinion | AUC | calibration error | tokens read | written |", "| --- | --- | --- | --- | --- |"]
+    for name in inputs[0]:
+        measured = reliability(held_out(np.array([one[name] for one in inputs]), right, folds))
+        asked = name.removeprefix("memory and ")
+        read, written = (round(of.get(asked, 0) / len(records)) for of in (opinions.read, opinions.written))
+        lines.append(f"| {name} | {measured.auc:.3f} | {measured.error:.3f} | {read} | {written} |")
+    return lines
+
+
+def main() -> int:
+    """Read, ask and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real.opinions", description=__doc__)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of an evaluation")
+    parser.add_argument("--model", required=True, metavar="SPEC", help="the model that answered, with its address")
+    options = parser.parse_args()
+    records = [record for run in read_folders(options.runs) for record in run.records if record.scorable]
+    print(f"{len(records)} answers, {sum(record.correct for record in records)} right")
+    print("\n".join(asyncio.run(compared(options.model, records))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
