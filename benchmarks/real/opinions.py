@@ -93,16 +93,12 @@ def probability_of(word: str, reply: BaseMessage) -> float:
     return sum(exp(one["logprob"]) for one in first if one["token"].strip(" (") == word)
 
 
-def held_out(inputs: Floats, right: Floats, folds: Floats) -> list[HeldOut]:
+def held_out(inputs: Floats, right: Floats, folds: Floats) -> Floats:
     """Return the confidence of each answer, from a regression on the other folds."""
-    found: list[HeldOut] = []
+    found = np.zeros(len(right))
     for fold in np.unique(folds):
         weights, bias = logistic(inputs[folds != fold], right[folds != fold])
-        logits = inputs[folds == fold] @ weights + bias
-        found += [
-            HeldOut(float(1 / (1 + np.exp(-one))), bool(is_right))
-            for one, is_right in zip(logits, right[folds == fold], strict=True)
-        ]
+        found[folds == fold] = 1 / (1 + np.exp(-(inputs[folds == fold] @ weights + bias)))
     return found
 
 
@@ -111,17 +107,37 @@ def fold_of(record: Record) -> int:
     return int.from_bytes(sha256(record.task.id.encode()).digest()[:4], "big") % FOLDS
 
 
+def within(confidence: Floats, records: Sequence[Record]) -> float:
+    """Return the mean AUC within a benchmark, by its number of answers: benchmarks differ in how hard they are."""
+    sets: dict[str, list[HeldOut]] = {}
+    for record, one in zip(records, confidence, strict=True):
+        sets.setdefault(record.benchmark, []).append(HeldOut(float(one), record.correct))
+    told = [
+        (len(answers), reliability(answers).auc)
+        for answers in sets.values()
+        if len({one.right for one in answers}) == 2
+    ]
+    return sum(number * auc for number, auc in told) / sum(number for number, _ in told)
+
+
 async def compared(spec: str, records: Sequence[Record]) -> list[str]:
     """Return the table's lines."""
     opinions = Opinions(spec)
     inputs = await asyncio.gather(*(opinions.about(record) for record in records))
     right, folds = np.array([float(one.correct) for one in records]), np.array([float(fold_of(one)) for one in records])
-    lines = ["| opinion | AUC | calibration error | tokens read | written |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "| opinion | AUC | within a benchmark | calibration error | tokens read | written |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for name in inputs[0]:
-        measured = reliability(held_out(np.array([one[name] for one in inputs]), right, folds))
+        confidence = held_out(np.array([one[name] for one in inputs]), right, folds)
+        measured = reliability(
+            [HeldOut(float(one), is_right == 1) for one, is_right in zip(confidence, right, strict=True)]
+        )
         asked = name.removeprefix("memory and ")
         read, written = (round(of.get(asked, 0) / len(records)) for of in (opinions.read, opinions.written))
-        lines.append(f"| {name} | {measured.auc:.3f} | {measured.error:.3f} | {read} | {written} |")
+        figures = f"{measured.auc:.3f} | {within(confidence, records):.3f} | {measured.error:.3f}"
+        lines.append(f"| {name} | {figures} | {read} | {written} |")
     return lines
 
 
