@@ -1,4 +1,4 @@
-"""`python -m benchmarks.real.opinions` calibrates on other questions than it measures, and compares within a benchmark."""
+"""`python -m benchmarks.real.opinions` calibrates on other questions than it measures, and compares within a set."""
 
 from math import log
 from types import SimpleNamespace
