@@ -15,8 +15,8 @@ from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.abstention import assess
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.attachments import with_attachments
-from agentflow.nodes.demonstrations import ANSWERED, RUNS, SAME, SUM, tools_of
-from agentflow.nodes.verifier import describe_turn, own_words, repeats
+from agentflow.nodes.demonstrations import ANSWERED, JUDGED, SUM
+from agentflow.nodes.verifier import describe_turn, own_words
 from agentflow.tools.result import ErrorClass
 
 PROMPT = """\
@@ -31,9 +31,6 @@ two sentences if the question needs it, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
-
-CLOSED = tuple(f"{verb} " for verb in "is are was were am do does did has have had can could will would".split())
-"""How questions begin that are answered by yes or no."""
 
 OUT_OF_TIME = (
     "No answer: the run's time ran out before the model had written one. Allow more with --max-seconds "
@@ -57,40 +54,17 @@ def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[Ba
 
     Our own texts about a model's reply are left out, since a weak model repeats them as facts.
     """
-    examples = demonstrations(question, memory, prompt)
-    return [SystemMessage(prompt), *examples, _found(question, memory, lean=prompt == LEAN)]
+    return [SystemMessage(prompt), *demonstration(prompt), _found(question, memory)]
 
 
-def demonstrations(question: str, memory: list[Turn], prompt: str) -> list[BaseMessage]:
-    """Return the examples that stand after the lean prompt: those with a tool of the run, or else a sum; and one that
-    is answered by yes only where the question may be, since a small model copies it. None after another prompt, which
-    may ask for another form.
-    """
-    if prompt != LEAN:
-        return []
-    fitting = [
-        one for one in ANSWERED if tools_of(RUNS[one]) & tools_of(memory) and (one != SAME or _is_closed(question))
-    ]
-    return [
-        message for one in fitting or [SUM] for message in (_found(one, RUNS[one], lean=True), AIMessage(ANSWERED[one]))
-    ]
+def demonstration(prompt: str) -> list[BaseMessage]:
+    """Return the example that stands after the lean prompt; none after another, which may ask for another form."""
+    return [_found(SUM, JUDGED[SUM]), AIMessage(ANSWERED)] if prompt == LEAN else []
 
 
-def _is_closed(question: str) -> bool:
-    """Return whether a question begins as those do that are answered by yes or no."""
-    return question.lower().startswith(CLOSED)
-
-
-def _found(question: str, memory: list[Turn], *, lean: bool) -> HumanMessage:
-    """Return what the turns found. In the lean prompt, each result once, without what the verifier missed, and the
-    question again at the end.
-    """
-    turns, asked = [turn for turn in memory if _may_hold_a_fact(turn.action)], f"Question: {question}"
-    if not lean:
-        return HumanMessage("\n\n".join([asked, *map(_described, turns)]))
-    turns = [turn for number, turn in enumerate(turns) if repeats(turns[: number + 1]) == 1]
-    described = [describe_turn(turn.turn, turn.plan, turn.action) for turn in turns]
-    return HumanMessage("\n\n".join([asked, *described, asked]))
+def _found(question: str, memory: list[Turn]) -> HumanMessage:
+    turns = [_described(turn) for turn in memory if _may_hold_a_fact(turn.action)]
+    return HumanMessage("\n\n".join([f"Question: {question}", *turns]))
 
 
 def _may_hold_a_fact(action: Action) -> bool:
@@ -118,8 +92,7 @@ class Generator:
         try:
             async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
                 conversation = messages(state.question, state.memory, prompt)
-                examples = demonstrations(state.question, state.memory, prompt)
-                conversation = with_attachments(conversation, state.messages, after=1 + len(examples))
+                conversation = with_attachments(conversation, state.messages, after=1 + len(demonstration(prompt)))
                 reply = await _reply(context, conversation, message_id)
         except TimeoutError:
             return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}

@@ -18,7 +18,7 @@ from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
 from agentflow.nodes.attachments import with_attachments
-from agentflow.nodes.demonstrations import JUDGED, RUNS
+from agentflow.nodes.demonstrations import JUDGED
 from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass
@@ -89,12 +89,12 @@ def demonstrations(prompt: str) -> list[BaseMessage]:
         return []
     return [
         message
-        for question in JUDGED
+        for question, judged in JUDGED.items()
         for message in _judged(
             question,
             "",
-            [(turn.plan, turn.action) for turn in RUNS[question]],
-            [reply_text(turn.verdict, "lean") for turn in RUNS[question]],
+            [(turn.plan, turn.action) for turn in judged],
+            [reply_text(turn.verdict, "lean") for turn in judged],
             "lean",
         )
     ]
@@ -199,11 +199,8 @@ class Verifier:
         context = Context.of(runtime)
         if state.plan is None or state.action is None:
             raise RuntimeError("the verifier runs after the planner and the executor")
-        if context.profile_of("verifier") == "lean":
-            if _nothing_found(state.memory, state.action):
-                return close(state, Verdict(analysis="", signal="continue"), context)  # whatever a model would say
-            if state.memory and _step(state.memory[-1]) == _taken(state.plan, kept(state.action, context)):
-                return close(state, state.memory[-1].verdict, context)  # nothing was added since
+        if context.profile_of("verifier") == "lean" and _nothing_found(state.memory, state.action):
+            return close(state, Verdict(analysis="", signal="continue"), context)  # whatever a model would say
         try:
             async with asyncio.timeout(state.seconds_left()):
                 action = kept(state.action, context)
@@ -256,11 +253,8 @@ def repeats(memory: list[Turn]) -> int:
 
 
 def _step(turn: Turn) -> tuple[object, ...]:
-    return _taken(turn.plan, turn.action)
-
-
-def _taken(plan: Plan, action: Action) -> tuple[object, ...]:
-    return plan.tool, action.arguments or plan.text, action.result.error, action.result.output
+    action = turn.action
+    return turn.plan.tool, action.arguments or turn.plan.text, action.result.error, action.result.output
 
 
 def _without_plan(memory: list[Turn], *, ended: bool) -> bool:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentflow.nodes.demonstrations import PLANNED
-from agentflow.nodes.planner import DESCRIPTIONS
+from agentflow.nodes.planner import DESCRIPTIONS, EXAMPLES
 from benchmarks.real import llamacpp
 from tests.command_line import call, succeeds
 
@@ -21,7 +20,8 @@ pytestmark = pytest.mark.slow
 QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "real" / "dev.jsonl"
 ASKED = 8
 DESCRIBED = [text for texts in DESCRIPTIONS.values() for text in texts]
-OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", "Input:", *DESCRIBED, *PLANNED)
+SHOWN = [question for question, *_ in EXAMPLES.values()]
+OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", "Input:", *DESCRIBED, *SHOWN)
 """Texts of our prompts that have no place in the call of a tool."""
 
 
