@@ -2,7 +2,7 @@
 
 The page with that title is returned in full. Otherwise, one line on each of the closest pages is returned, so that the
 next step can name one of them. Wikipedia and a local corpus answer in the same form. A retrieval server finds passages,
-as does an index of short texts; the closest ones are returned unchanged, and the planner's whole step is the query.
+as does an index of short texts; these are returned unchanged.
 """
 
 import re
@@ -33,27 +33,11 @@ CARD = {
     "side_effects": False,
 }
 
-PASSAGES_CARD = {
-    **CARD,
-    "description": "Searches an encyclopedia and returns the passages that are closest to the query. "
-    "Facts about people, places, works and events are found with it.",
-    "limits": "Finds one fact at a time; does not reason or combine passages.",
-    "examples": [{"query": "Alan Turing place of birth"}],
-    "takes_step": "query",
-}
-"""The card where the encyclopedia holds passages, which a question in words finds as well as a name does."""
-
 
 class Arguments(BaseModel):
     """Arguments of wikipedia_search."""
 
     query: str = Field(description="One name.")
-
-
-class PassageArguments(BaseModel):
-    """Arguments of wikipedia_search where the encyclopedia holds passages."""
-
-    query: str = Field(description="A short question, or names and what to find out about them.")
 
 
 def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | None = None) -> BaseTool:
@@ -63,7 +47,6 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
     """
     corpus = source if isinstance(source, str) else type(source).__name__
     encyclopedia = encyclopedia_of(source) if isinstance(source, str) else source
-    card, arguments = (PASSAGES_CARD, PassageArguments) if encyclopedia.is_of_passages else (CARD, Arguments)
     kept = None if isinstance(source, str) and is_local(corpus) else cache
 
     async def run(query: str) -> tuple[str, dict[str, str]]:
@@ -74,11 +57,11 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
     return StructuredTool.from_function(
         coroutine=run,
         name="wikipedia_search",
-        description=str(card["description"]),
-        args_schema=arguments,
+        description=str(CARD["description"]),
+        args_schema=Arguments,
         response_format="content_and_artifact",
         metadata={
-            "agentflow": {**card, "model": "" if isinstance(source, str) and not is_address(source) else UNKNOWN}
+            "agentflow": {**CARD, "model": "" if isinstance(source, str) and not is_address(source) else UNKNOWN}
         },
     )
 

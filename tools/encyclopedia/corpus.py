@@ -49,6 +49,7 @@ SELECT title, passage.text, id FROM (
 ) JOIN passage ON number = found ORDER BY score, found
 """
 """A term in the title has four times the weight of one in the text, since queries are names."""
+_TITLED = "SELECT title, text, id FROM passage WHERE key = ? ORDER BY number LIMIT ?"
 _FIRST = "SELECT title, text, id FROM passage WHERE number IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
 """Any passages that contain a word, unranked."""
 
@@ -103,8 +104,11 @@ class Corpus:
 
     def page(self, title: str) -> Passage | None:
         """Return the first passage with this title, ignoring case and white space."""
-        rows = self._rows("SELECT title, text, id FROM passage WHERE key = ? ORDER BY number LIMIT 1", key_of(title))
-        return Passage(*rows[0]) if rows else None
+        return next(iter(self.pages(title, 1)), None)
+
+    def pages(self, title: str, k: int) -> list[Passage]:
+        """Return the first `k` passages with this title: the parts of an article that was split."""
+        return [Passage(*row) for row in self._rows(_TITLED, key_of(title), k)]
 
     def search(self, query: str, k: int) -> list[Passage]:
         """Return the `k` best passages that contain any word of `query`, best first. Any string is a valid query."""

@@ -40,12 +40,7 @@ class Found:
 
 
 class Encyclopedia(Protocol):
-    """A source of articles or passages."""
-
-    @property
-    def is_of_passages(self) -> bool:
-        """True if it holds passages, which a question in words finds as well as a name does."""
-        ...
+    """A source of articles."""
 
     async def find(self, name: str, k: int) -> Found:
         """Return the page titled `name` and up to `k` others. Raises ToolFailure."""
@@ -60,28 +55,20 @@ class LocalEncyclopedia:
         self._corpus = corpus
 
     async def find(self, name: str, k: int) -> Found:
-        """Return pages as `Encyclopedia.find` does. Of articles, others are searched only if none has the title."""
+        """Return pages as `Encyclopedia.find` does. Other pages are searched only if none has the title."""
         return await asyncio.to_thread(self._find, name, k)
-
-    @property
-    def is_of_passages(self) -> bool:
-        """True if its texts are passages; False also if it cannot be opened, which the first lookup says."""
-        try:
-            return not provider(self._corpus) and _open(self._corpus).is_of_passages
-        except CorpusError:
-            return False
 
     def _find(self, name: str, k: int) -> Found:
         try:
             corpus = _open(self._corpus)
         except CorpusError as error:
             raise ToolFailure(ErrorClass.TOOL_ERROR, str(error)) from error
-        page = corpus.page(name)
-        if page and not self.is_of_passages:
-            return Found(Article(page.title, page.text), [])
-        hits = [hit for hit in corpus.search(name, k) if hit != page]
-        closest = [Article(hit.title, hit.text) for hit in ([page] if page else []) + hits][:k]
-        return Found(None, closest, passages=self.is_of_passages)
+        passages = not provider(self._corpus) and corpus.is_of_passages
+        titled = [Article(page.title, page.text) for page in corpus.pages(name, k)]
+        if titled and not passages:
+            return Found(titled[0], [])
+        closest = titled or [Article(hit.title, hit.text) for hit in corpus.search(name, k)]
+        return Found(None, closest, passages=passages)
 
 
 @lru_cache(maxsize=16)

@@ -22,9 +22,7 @@ MAX_QUERY = 300
 
 
 class MediaWiki:
-    """An `Encyclopedia` of articles, over the Action API."""
-
-    is_of_passages = False
+    """An `Encyclopedia` over the Action API."""
 
     def __init__(self, api: str = WIKIPEDIA, seconds: float = 10.0) -> None:
         """Set the address of api.php, and the time limit for connecting and for each read."""

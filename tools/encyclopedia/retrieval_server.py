@@ -20,8 +20,6 @@ AT_A_TIME = 64
 class RetrievalServer:
     """An `Encyclopedia` of passages, which are shown in full."""
 
-    is_of_passages = True
-
     def __init__(self, url: str, seconds: float = 20.0) -> None:
         """Set the address that takes the POST, such as http://127.0.0.1:8000/retrieve."""
         self._api = JsonApi(

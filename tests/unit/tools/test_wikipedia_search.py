@@ -7,7 +7,6 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
 from agentflow import __version__
-from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia.choice import encyclopedia_of, is_local, missing
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
@@ -56,32 +55,12 @@ async def test_a_page_of_that_title_comes_in_full_else_the_closest_one_line_each
     assert "none.db; build one with agentflow corpus build" in missing.output
 
 
-async def test_an_index_of_passages_shows_the_closest_in_full_and_those_of_the_name_first(tmp_path: Path) -> None:
-    build(tmp_path / "passages.db", [*PASSAGES, Passage("Tarn", "It is ruled from Velmora.")])
-    titles = {
-        query: [
-            line.partition(":")[0] for line in (await look_up(query, str(tmp_path / "passages.db"))).output.splitlines()
-        ]
-        for query in ("who is the painter of Velmora?", "Velmora", "Tarn")
-    }
-    assert "Ilka Dorn" in titles["who is the painter of Velmora?"]
-    assert titles["Velmora"][0] == "Velmora"
-    assert {"Velmora Press", "Ilka Dorn"} <= {*titles["Velmora"]}
-    assert titles["Tarn"][:2] == ["Tarn", "Tarn"]
-    assert all(len(found) <= 5 for found in titles.values())
-
-
-def test_the_step_in_words_is_the_query_only_of_passages(tmp_path: Path, corpus: str) -> None:
-    build(tmp_path / "passages.db", PASSAGES)
-    sources = {
-        str(tmp_path / "passages.db"): True,
-        "http://127.0.0.1:1/retrieve": True,
-        corpus: False,
-        "none.db": False,
-    }
-    found = {source: ToolCard.of(wikipedia_search(source)) for source in sources}
-    assert {source: card.takes_step == "query" for source, card in found.items()} == sources
-    assert {source: "by one exact name" not in card.limits for source, card in found.items()} == sources
+async def test_of_an_index_of_passages_those_of_the_title_or_the_closest_come_in_full(tmp_path: Path) -> None:
+    build(tmp_path / "passages.db", [*PASSAGES, Passage("Tarn", "It is ruled\nfrom Velmora.")])
+    found = await look_up("the painter of Velmora", str(tmp_path / "passages.db"))
+    assert "Ilka Dorn: Ilka Dorn, b. 1950, is a painter. She lives in Velmora." in found.output.splitlines()
+    parts = await look_up("tarn", str(tmp_path / "passages.db"))
+    assert parts.output.splitlines() == ["Tarn: Tarn is a country.", "Tarn: It is ruled from Velmora."]
 
 
 async def test_no_hit_is_an_empty_result(corpus: str) -> None:
