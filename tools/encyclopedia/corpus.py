@@ -49,7 +49,7 @@ SELECT title, passage.text, id FROM (
 ) JOIN passage ON number = found ORDER BY score, found
 """
 """A term in the title has four times the weight of one in the text, since queries are names."""
-_TITLED = "SELECT title, text, id FROM passage WHERE key = ? ORDER BY number LIMIT ?"
+_TITLED = "SELECT title, text, id, min(number) AS first FROM passage WHERE key = ? GROUP BY text ORDER BY first LIMIT ?"
 _FIRST = "SELECT title, text, id FROM passage WHERE number IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)"
 """Any passages that contain a word, unranked."""
 
@@ -107,8 +107,8 @@ class Corpus:
         return next(iter(self.pages(title, 1)), None)
 
     def pages(self, title: str, k: int) -> list[Passage]:
-        """Return the first `k` passages with this title: the parts of an article that was split."""
-        return [Passage(*row) for row in self._rows(_TITLED, key_of(title), k)]
+        """Return the first `k` texts with this title, each once: the parts of an article that was split."""
+        return [Passage(*row[:3]) for row in self._rows(_TITLED, key_of(title), k)]
 
     def search(self, query: str, k: int) -> list[Passage]:
         """Return the `k` best passages that contain any word of `query`, best first. Any string is a valid query."""

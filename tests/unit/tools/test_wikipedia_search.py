@@ -56,7 +56,7 @@ async def test_a_page_of_that_title_comes_in_full_else_the_closest_one_line_each
 
 
 async def test_of_an_index_of_passages_those_of_the_title_or_the_closest_come_in_full(tmp_path: Path) -> None:
-    build(tmp_path / "passages.db", [*PASSAGES, Passage("Tarn", "It is ruled\nfrom Velmora.")])
+    build(tmp_path / "passages.db", [*PASSAGES, *[Passage("Tarn", "It is ruled\nfrom Velmora.")] * 2])
     found = await look_up("the painter of Velmora", str(tmp_path / "passages.db"))
     assert "Ilka Dorn: Ilka Dorn, b. 1950, is a painter. She lives in Velmora." in found.output.splitlines()
     parts = await look_up("tarn", str(tmp_path / "passages.db"))

@@ -42,7 +42,15 @@ async def test_nodes_that_wait_for_the_policy_leave_threads_for_others(graph: st
 
 
 async def test_a_rollout_that_ran_out_of_time_says_which_calls_had_no_answer() -> None:
-    ended = await run(app(sync.one), sync.one, TASK, Together(2), id="r", seconds=0.3)
+    asked, seconds = asyncio.Event(), 0.3
+
+    async def policy(request: ChatRequest) -> TokenReply:
+        asked.set()
+        return await asyncio.Future()
+
+    while not asked.is_set():  # a busy machine may take longer to reach the call
+        ended = await run(app(sync.one), sync.one, TASK, policy, id="r", seconds=seconds)
+        seconds *= 4
     assert ended.status == RolloutStatus.TIMED_OUT
     assert "1 of its 1 model calls" in ended.trace.error
 
