@@ -61,6 +61,9 @@ async def test_of_an_index_of_passages_those_of_the_title_or_the_closest_come_in
     assert "Ilka Dorn: Ilka Dorn, b. 1950, is a painter. She lives in Velmora." in found.output.splitlines()
     parts = await look_up("tarn", str(tmp_path / "passages.db"))
     assert parts.output.splitlines() == ["Tarn: Tarn is a country.", "Tarn: It is ruled from Velmora."]
+    build(tmp_path / "long.db", [Passage("Tarn", f"Part {number}.") for number in range(9)])
+    first = await look_up("Tarn", str(tmp_path / "long.db"))
+    assert first.output.splitlines() == [f"Tarn: Part {number}." for number in range(5)]
 
 
 async def test_no_hit_is_an_empty_result(corpus: str) -> None:

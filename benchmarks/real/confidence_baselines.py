@@ -1,17 +1,17 @@
-"""What people use today as the confidence of an answer, beside the one that is read from memory.
+"""Baselines for the confidence of an answer: P(True), verbalized confidence and self-consistency.
 
-`python -m benchmarks.real.opinions --model SPEC RUN...` reads the answers of evaluations of AgentFlow with that model,
-asks it about each of them, and prints how well each opinion tells right answers (by the rules) from the others:
+`python -m benchmarks.real.confidence_baselines --model SPEC RUN...` reads the answers of evaluations of AgentFlow with
+that model, asks it about each of them, and prints how well each signal separates right answers (by the rules) from
+wrong ones, beside AgentFlow's own signals:
 
 - P(True): the probability that it calls the answer right (S. Kadavath et al., "Language Models (Mostly) Know What They
   Know", 2022)
-- verbal: the percentage that it writes (K. Tian et al., "Just Ask for Calibration", EMNLP 2023)
-- agreement: the share of five further answers, sampled from the same results, that say the same (X. Wang et al.,
+- verbalized: the percentage that it writes (K. Tian et al., "Just Ask for Calibration", EMNLP 2023)
+- self-consistency: the share of five answers, sampled from the same results, that equal the answer (X. Wang et al.,
   "Self-Consistency Improves Chain of Thought Reasoning in Language Models", ICLR 2023)
-- memory: `agentflow.graph.confidence.signals`, which asks no model
+- evidence: `agentflow.graph.confidence.signals`, which calls no model
 
-Each is calibrated by a logistic regression, of which the confidence of an answer comes from the four fifths of the
-questions that it is not in.
+Each is calibrated by logistic regression, cross-validated by question.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 from langchain_core.messages import BaseMessage
 from langchain_openai import ChatOpenAI
+from openai import OpenAIError
 from pydantic import SecretStr
 
 from agentflow.cli.report import read_folders
@@ -34,7 +35,7 @@ from agentflow.evals.intervals import Floats
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.free_text import normalise
 from agentflow.graph.confidence import HeldOut
-from agentflow.graph.models.spec import parse
+from agentflow.graph.models.spec import ModelError, parse
 
 TRUE = "Proposed answer: {answer}\nIs the proposed answer right?\n(A) yes\n(B) no\nReply with A or B alone."
 VERBAL = (
@@ -44,8 +45,8 @@ AGAIN = "Reply with the answer alone, in the form that the question asks for."
 SAMPLES, TEMPERATURE, AT_A_TIME, FOLDS = 5, 0.7, 16, 5
 
 
-class Opinions:
-    """A model that is asked about answers, and the tokens that it took, by opinion."""
+class Baselines:
+    """The model that answered, asked about its answers, and the tokens that it took, by baseline."""
 
     def __init__(self, spec: str) -> None:
         parsed = parse(spec)
@@ -54,27 +55,31 @@ class Opinions:
         self.read: dict[str, int] = {}
         self.written: dict[str, int] = {}
 
-    async def about(self, record: Record) -> dict[str, list[float]]:
-        """Return the inputs of each calibration."""
+    async def signals(self, record: Record) -> dict[str, list[float]]:
+        """Return the inputs of each calibration. Raises ModelError if the server gives no log-probabilities."""
         results = "\n".join(turn.result.output for turn in record.turns if turn.result.error is None)
         known = f"{results}\n\nQuestion: {record.task.question}\n"
         answer = {"answer": record.answer}
         truth, [said], samples = await asyncio.gather(
             self._ask("P(True)", known + TRUE.format(**answer), 1, logprobs=True, top_logprobs=20, max_tokens=1),
-            self._ask("verbal", known + VERBAL.format(**answer), 1, max_tokens=6),
-            self._ask("agreement", known + AGAIN, SAMPLES, temperature=TEMPERATURE, max_tokens=40),
+            self._ask("verbalized", known + VERBAL.format(**answer), 1, max_tokens=6),
+            self._ask("self-consistency", known + AGAIN, SAMPLES, temperature=TEMPERATURE, max_tokens=40),
         )
         number = re.search(r"\d+(?:\.\d+)?", said.text)
         same = [normalise(sample.text) == normalise(record.answer) for sample in samples]
-        memory = [*signals_of(record).values()]
+        evidence = [*signals_of(record).values()]
         own = {
             "P(True)": [probability_of("A", truth[0])],
-            "verbal": [min(100.0, float(number.group())) / 100 if number else 0.5],
-            "agreement": [sum(same) / SAMPLES],
+            "verbalized": [min(100.0, float(number.group())) / 100 if number else 0.5],
+            "self-consistency": [sum(same) / SAMPLES],
         }
-        return {**own, "memory": memory, **{f"memory and {name}": memory + value for name, value in own.items()}}
+        return {
+            **own,
+            "evidence": evidence,
+            **{f"evidence and {name}": evidence + value for name, value in own.items()},
+        }
 
-    async def _ask(self, opinion: str, text: str, times: int, **settings: object) -> list[BaseMessage]:
+    async def _ask(self, baseline: str, text: str, times: int, **settings: object) -> list[BaseMessage]:
         async def once() -> BaseMessage:
             async with self._slots:
                 return await self._model.ainvoke(text, **settings)  # type: ignore[arg-type]
@@ -82,14 +87,17 @@ class Opinions:
         replies = await asyncio.gather(*(once() for _ in range(times)))
         for reply in replies:
             usage = getattr(reply, "usage_metadata", None) or {}
-            self.read[opinion] = self.read.get(opinion, 0) + usage.get("input_tokens", 0)
-            self.written[opinion] = self.written.get(opinion, 0) + usage.get("output_tokens", 0)
+            self.read[baseline] = self.read.get(baseline, 0) + usage.get("input_tokens", 0)
+            self.written[baseline] = self.written.get(baseline, 0) + usage.get("output_tokens", 0)
         return list(replies)
 
 
 def probability_of(word: str, reply: BaseMessage) -> float:
     """Return the probability of `word` as the first token of a reply, among those that the server names."""
-    first = reply.response_metadata["logprobs"]["content"][0]["top_logprobs"]
+    given = reply.response_metadata.get("logprobs") or {}
+    if not given.get("content"):
+        raise ModelError("the server gives no log-probabilities; vLLM and llama.cpp do", code="no_logprobs")
+    first = given["content"][0]["top_logprobs"]
     return sum(exp(one["logprob"]) for one in first if one["token"].strip(" (") == word)
 
 
@@ -122,11 +130,11 @@ def within(confidence: Floats, records: Sequence[Record]) -> float:
 
 async def compared(spec: str, records: Sequence[Record]) -> list[str]:
     """Return the table's lines."""
-    opinions = Opinions(spec)
-    inputs = await asyncio.gather(*(opinions.about(record) for record in records))
+    baselines = Baselines(spec)
+    inputs = await asyncio.gather(*(baselines.signals(record) for record in records))
     right, folds = np.array([float(one.correct) for one in records]), np.array([float(fold_of(one)) for one in records])
     lines = [
-        "| opinion | AUC | within a benchmark | calibration error | tokens read | written |",
+        "| signal | AUC | within a benchmark | calibration error | tokens read | written |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name in inputs[0]:
@@ -134,8 +142,8 @@ async def compared(spec: str, records: Sequence[Record]) -> list[str]:
         measured = reliability(
             [HeldOut(float(one), is_right == 1) for one, is_right in zip(confidence, right, strict=True)]
         )
-        asked = name.removeprefix("memory and ")
-        read, written = (round(of.get(asked, 0) / len(records)) for of in (opinions.read, opinions.written))
+        asked = name.removeprefix("evidence and ")
+        read, written = (round(of.get(asked, 0) / len(records)) for of in (baselines.read, baselines.written))
         figures = f"{measured.auc:.3f} | {within(confidence, records):.3f} | {measured.error:.3f}"
         lines.append(f"| {name} | {figures} | {read} | {written} |")
     return lines
@@ -143,13 +151,21 @@ async def compared(spec: str, records: Sequence[Record]) -> list[str]:
 
 def main() -> int:
     """Read, ask and print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.real.opinions", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real.confidence_baselines", description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of an evaluation")
     parser.add_argument("--model", required=True, metavar="SPEC", help="the model that answered, with its address")
     options = parser.parse_args()
     records = [record for run in read_folders(options.runs) for record in run.records if record.scorable]
-    print(f"{len(records)} answers, {sum(record.correct for record in records)} right")
-    print("\n".join(asyncio.run(compared(options.model, records))))
+    right = sum(record.correct for record in records)
+    print(f"{len(records)} answers, {right} right")
+    if not FOLDS <= right <= len(records) - FOLDS:
+        print(f"at least {FOLDS} right answers and {FOLDS} wrong ones are needed: name more runs", file=sys.stderr)
+        return 2
+    try:
+        print("\n".join(asyncio.run(compared(options.model, records))))
+    except (ModelError, OpenAIError) as error:
+        print(f"{options.model} could not be asked: {error} Check it with agentflow doctor --model", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.real.opinions` calibrates on other questions than it measures, and compares within a set."""
+"""Baselines of confidence are calibrated on other questions than they are measured on, and compared within a set."""
 
 from math import log
 from types import SimpleNamespace
@@ -10,7 +10,9 @@ from langchain_core.messages import AIMessage
 
 from agentflow.evals.confidence import reliability
 from agentflow.graph.confidence import HeldOut
-from benchmarks.real.opinions import held_out, probability_of, within
+from agentflow.graph.models.spec import ModelError
+from benchmarks.real.confidence_baselines import held_out, probability_of, within
+from tests.failing import fails
 
 
 def test_no_answer_is_calibrated_on_itself() -> None:
@@ -44,3 +46,5 @@ def test_the_probability_of_a_word_is_that_of_its_spellings() -> None:
     ]
     reply = AIMessage("A", response_metadata={"logprobs": {"content": [{"top_logprobs": first}]}})
     assert probability_of("A", reply) == pytest.approx(0.875)
+    with fails(ModelError, "no_logprobs"):
+        probability_of("A", AIMessage("A"))
