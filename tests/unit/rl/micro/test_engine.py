@@ -73,7 +73,8 @@ def test_the_seed_decides_a_sampled_reply(engine: Engine) -> None:
     first = _reply(engine, prompt, seed=5, **options)
     assert _reply(engine, prompt, seed=5, **options).token_ids == first.token_ids
     assert _reply(engine, prompt, seed=6, **options).token_ids != first.token_ids
-    assert _reply(engine, prompt, **options).token_ids != _reply(engine, prompt, **options).token_ids
+    # Two replies without a seed may be the same: in one of 12 this model ends at once.
+    assert len({tuple(_reply(engine, prompt, **options).token_ids) for _ in range(20)}) > 1
 
 
 def test_only_what_is_new_in_a_prompt_is_computed(make: Callable[..., Engine]) -> None:
