@@ -12,7 +12,7 @@ import numpy as np
 
 from agentflow.evals.intervals import Floats
 from agentflow.evals.record import EvaluationSettings, Record
-from agentflow.graph.confidence import Calibration, Call, HeldOut, common_words, signals
+from agentflow.graph.confidence import Calibration, Call, HeldOut, Regression, common_words, signals, stop_signals
 from agentflow.graph.context import MODULES
 from agentflow.tools.coded_error import CodedError
 
@@ -47,37 +47,80 @@ def fit(records: Sequence[Record], settings: EvaluationSettings) -> Calibration:
             code="too_few",
         )
     ours, held = _halves(scored)
-    names = list(signals_of(scored[0]))
-    inputs = np.array([[*signals_of(record).values()] for record in ours])
-    weights, bias = logistic(inputs, np.array([record.correct for record in ours], float))
     vocabulary = set().union(*(common_words(record.task.question) for record in ours))
     shares = [len(own & vocabulary) / len(own) for one in held if (own := common_words(one.task.question))]
     context = settings.context
-    fitted = Calibration(
+    return Calibration(
+        **_regression([_answers(ours), _answers(held)]).model_dump(),
         benchmarks=sorted({record.benchmark for record in scored}),
         models={module: context.model_name_of(module) for module in MODULES},
         checkpoints=dict(settings.checkpoints),
         tools=context.tools,
         profile=context.profile_of("planner"),
-        weights=dict(zip(names, (round(float(one), 6) for one in weights), strict=True)),
-        bias=round(float(bias), 6),
         words=sorted(vocabulary),
         familiar=round(min(0.9, float(np.quantile(shares, 0.05))) if shares else 0.0, 4),
-        thresholds=[],
-        held_out=[],
+        stop=_stops(ours, held, settings),
     )
-    confidences = [fitted.probability(signals_of(record)) for record in ours]
-    levels = np.quantile(confidences, np.linspace(0.7, 0, 15), method="lower")
-    tested = [HeldOut(fitted.probability(signals_of(record)), record.correct) for record in held]
+
+
+Known = list[tuple[dict[str, float], bool]]
+"""Signals, and whether the answer was right, or whether a turn might have been the last one."""
+
+
+def _answers(records: Sequence[Record]) -> Known:
+    return [(signals_of(record), record.correct) for record in records]
+
+
+def _stops(ours: Sequence[Record], held: Sequence[Record], settings: EvaluationSettings) -> Regression | None:
+    """Return the regression of turns that may be the last one; None if the verifier did not judge enough turns."""
+    if settings.context.profile_of("verifier") == "paper" or settings.context.skip_verifier is not None:
+        return None  # it may not be skipped, or it was: then nobody knows what going on would have brought
+    fitted, tested = _turns(ours), _turns(held)
+    return _regression([fitted, tested]) if min(len(fitted), len(tested)) >= LEAST else None
+
+
+def _turns(records: Sequence[Record]) -> Known:
+    """Return the turns without an error, and whether a run that had ended there had lost no right answer.
+
+    That is so for the last turn of any run, and for every turn of a run whose answer is wrong all the same. A right
+    answer is taken to need all turns, though it may have been there before.
+    """
+    return [
+        (
+            stop_signals(record.task.question, calls_of(record)[: number + 1]),
+            turn is record.turns[-1] or not record.correct,
+        )
+        for record in records
+        for number, turn in enumerate(record.turns)
+        if turn.result.error is None
+    ]
+
+
+def _regression(halves: Sequence[Known]) -> Regression:
+    """Fit a regression on the first half, and keep the second one for its promises."""
+    ours, held = halves
+    names = sorted({name for given, _ in ours for name in given})
+    inputs = np.array([[given.get(name, 0.0) for name in names] for given, _ in ours])
+    weights, bias = logistic(inputs, np.array([right for _, right in ours], float))
+    rounded = dict(zip(names, (round(float(one), 6) for one in weights), strict=True))
+    fitted = Regression(weights=rounded, bias=round(float(bias), 6), thresholds=[], held_out=[])
+    levels = np.quantile([fitted.probability(given) for given, _ in ours], np.linspace(0.7, 0, 15), method="lower")
     return fitted.model_copy(
-        update={"thresholds": sorted({float(level) for level in levels}, reverse=True), "held_out": tested}
+        update={
+            "thresholds": sorted({float(level) for level in levels}, reverse=True),
+            "held_out": [HeldOut(fitted.probability(given), right) for given, right in held],
+        }
     )
 
 
 def signals_of(record: Record) -> dict[str, float]:
     """Return the signals of a scored trace."""
-    calls = [Call(turn.context, turn.arguments, turn.result) for turn in record.turns]
-    return signals(record.task.question, record.answer, record.status, calls)
+    return signals(record.task.question, record.answer, record.status, calls_of(record))
+
+
+def calls_of(record: Record) -> list[Call]:
+    """Return the turns of a trace as signals read them."""
+    return [Call(turn.tool, turn.context, turn.arguments, turn.result) for turn in record.turns]
 
 
 def _halves(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:

@@ -1,5 +1,5 @@
-"""The confidence of an answer: the probability that it is right, for the models and the kind of task that a calibration
-was fitted on.
+"""What memory tells before a model is asked, for the models and the kind of task that a calibration was fitted on: the
+confidence of an answer, and whether a turn may be the last one.
 
 It is read from the evidence in memory, not from the model's own probabilities, which tell less (`docs/lab/confidence`):
 whether the answer stands in a result, and whether the calls asked for what the question names. So any model has one,
@@ -30,6 +30,7 @@ _NAME = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]\w*")
 class Call(NamedTuple):
     """A turn, as far as signals need it."""
 
+    tool: str
     context: str
     arguments: Mapping[str, object]
     result: ToolResult
@@ -37,11 +38,11 @@ class Call(NamedTuple):
 
 def signals(question: str, answer: str, status: str, calls: Sequence[Call]) -> dict[str, float]:
     """Return what the memory tells about the answer, by name."""
-    asked, names = _asked(calls), _names(question)
+    asked = _asked(calls)
     found = "\n".join(call.result.output for call in calls if call.result.error is None)
     return {
         "answered": float(status == "answered"),
-        "covered": 1 - len(unasked(question, calls)) / len(names) if names else 1.0,
+        "covered": _covered(question, calls),
         "grounded": float(_holds(found, answer)),
         "asked": float(_holds(asked, answer)),
         "echoed": float(_holds(question, answer)),
@@ -49,6 +50,25 @@ def signals(question: str, answer: str, status: str, calls: Sequence[Call]) -> d
         "turns": float(len(calls)),
         "errors": float(sum(call.result.error is not None for call in calls)),
     }
+
+
+def stop_signals(question: str, calls: Sequence[Call]) -> dict[str, float]:
+    """Return what the memory tells about whether its last turn may be that of the run, by name."""
+    last = calls[-1]
+    return {
+        f"tool {last.tool}": 1.0,
+        "first": float(len(calls) == 1),
+        "turns": float(len(calls)),
+        "covered": _covered(question, calls),
+        "words": log1p(len(last.result.output.split())),
+        "errors": float(sum(call.result.error is not None for call in calls)),
+    }
+
+
+def _covered(question: str, calls: Sequence[Call]) -> float:
+    """Return the share of the question's names and numbers that calls asked for."""
+    names = _names(question)
+    return 1 - len(unasked(question, calls)) / len(names) if names else 1.0
 
 
 def unasked(question: str, calls: Sequence[Call]) -> list[str]:
@@ -83,16 +103,53 @@ def _holds(text: str, part: str) -> bool:
 
 
 class HeldOut(NamedTuple):
-    """An answer that the weights were not fitted on."""
+    """An answer, or a turn, that the weights were not fitted on."""
 
     confidence: float
     right: bool
+    """Of a turn: true if the turns after it, if any, brought no right answer."""
 
 
-class Calibration(BaseModel):
-    """Confidence of the answers of certain models to a kind of task: a logistic regression on `signals`."""
+class Regression(BaseModel):
+    """A logistic regression on signals, and what it may promise."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    weights: dict[str, float]
+    bias: float
+    thresholds: list[float]
+    """Thresholds to test, in descending order, chosen without the held-out answers."""
+    held_out: list[HeldOut]
+
+    def probability(self, given: Mapping[str, float]) -> float:
+        """Return the probability that an answer is right, or that a turn may be the last one."""
+        logit = self.bias + fsum(weight * given.get(name, 0.0) for name, weight in self.weights.items())
+        return 1 / (1 + exp(-max(-50.0, min(50.0, logit))))
+
+    def threshold(self, precision: float) -> float | None:
+        """Return the confidence from which answers are right with probability `precision`; None if none promises it.
+
+        With probability 1 - ERROR_RATE over the held-out questions, the promise holds for questions of the same kind.
+        The thresholds are tested in a fixed order by the binomial test until the first one fails. Conformal risk
+        control bounds risks that fall as the threshold rises, and precision need not. A threshold that so few answers
+        reach that it would fail though all were right is left out.
+
+        Source: A. Angelopoulos et al., "Learn then Test: Calibrating predictive algorithms to achieve risk control",
+        Annals of Applied Statistics 19, 2025.
+        """
+        kept: float | None = None
+        for threshold in self.thresholds:
+            shown = [one.right for one in self.held_out if one.confidence >= threshold]
+            if _tail(0, len(shown), 1 - precision) > ERROR_RATE:
+                continue
+            if _tail(shown.count(False), len(shown), 1 - precision) > ERROR_RATE:
+                break
+            kept = threshold
+        return kept
+
+
+class Calibration(Regression):
+    """Confidence of the answers of certain models to a kind of task, by `signals`."""
 
     benchmarks: list[str]
     """The tasks that it was fitted on."""
@@ -102,45 +159,17 @@ class Calibration(BaseModel):
     """Hash of the weights of each embedded model, by its spec."""
     tools: list[str]
     profile: str
-    weights: dict[str, float]
-    bias: float
     words: list[str]
     """Words of the questions that it was fitted on."""
     familiar: float = Field(ge=0, le=1)
     """Share of a question's words that must be among `words`, else the question is of another kind."""
-    thresholds: list[float]
-    """Thresholds to test, in descending order, chosen without the held-out answers."""
-    held_out: list[HeldOut]
+    stop: Regression | None = None
+    """Whether a turn may be the last one, by `stop_signals`; None if too few turns tell."""
 
-    def confidence(self, question: str, given: Mapping[str, float]) -> float | None:
-        """Return the probability that an answer with these signals is right; None for other kinds of questions."""
+    def covers(self, question: str) -> bool:
+        """Return whether it holds for a question, by the words of those that it was fitted on."""
         own = common_words(question)
-        if len(own & {*self.words}) < self.familiar * len(own):
-            return None
-        return self.probability(given)
-
-    def probability(self, given: Mapping[str, float]) -> float:
-        """Return the probability that an answer is right."""
-        logit = self.bias + fsum(weight * given.get(name, 0.0) for name, weight in self.weights.items())
-        return 1 / (1 + exp(-max(-50.0, min(50.0, logit))))
-
-    def threshold(self, precision: float) -> float | None:
-        """Return the confidence from which answers are right with probability `precision`; None if none promises it.
-
-        With probability 1 - ERROR_RATE over the held-out questions, the promise holds for questions of the same kind.
-        The thresholds are tested in a fixed order by the binomial test until the first one fails. Conformal risk
-        control bounds risks that fall as the threshold rises, and precision need not.
-
-        Source: A. Angelopoulos et al., "Learn then Test: Calibrating predictive algorithms to achieve risk control",
-        Annals of Applied Statistics 19, 2025.
-        """
-        kept: float | None = None
-        for threshold in self.thresholds:
-            shown = [one.right for one in self.held_out if one.confidence >= threshold]
-            if _tail(shown.count(False), len(shown), 1 - precision) > ERROR_RATE:
-                break
-            kept = threshold
-        return kept
+        return len(own & {*self.words}) >= self.familiar * len(own)
 
     def mismatch(self, models: Mapping[str, str], tools: Sequence[str], profile: str) -> str:
         """Return how settings differ from those that it was fitted for; "" if they do not."""

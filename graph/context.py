@@ -199,6 +199,14 @@ class Context(BaseModel):
         description="Withhold an answer unless this share of such answers is right (0.9: nine of ten). "
         "Needs a calibration.",
     )
+    skip_verifier: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        title="Skip the verifier",
+        description="Stop without asking the verifier after turns like those of which this share (0.95: nineteen of "
+        "twenty) lost no right answer by it. Needs a calibration, and the profile lean.",
+    )
     approve_tools: list[str] = Field(
         default=[],
         title="Approve tools",
@@ -229,7 +237,7 @@ class Context(BaseModel):
     def _checked(self) -> Self:
         if other := [name for name in MODULES if name != "verifier" and is_decision_model(self.model_of(name))]:
             raise ValueError(f"a decision model writes no text: it can be the verifier or a judge, not the {other[0]}")
-        _ = self.needed_confidence  # raises where none will do
+        self.check_promises()
         return self
 
     def calibrated(self) -> Calibration | None:
@@ -250,21 +258,41 @@ class Context(BaseModel):
             raise ValueError(f"{path} was fitted for other settings: {problem}; fit one: agentflow calibrate")
         return None if problem else found
 
+    def check_promises(self) -> None:
+        """Raise ValueError if the calibration does not hold for these settings, or cannot promise what they ask for."""
+        if self.calibration not in (AUTO, OFF):
+            self.calibrated()
+        _ = self.needed_confidence, self.needed_for_stop
+
     @property
     def needed_confidence(self) -> float:
         """Return the confidence from which a run answers, 0 if it always does. Raises ValueError if none will do."""
-        found = self.calibrated() if self.abstain or self.calibration not in (AUTO, OFF) else None
-        if self.abstain is None:
-            return 0.0
-        if found is None:
+        return 0.0 if self.abstain is None else self._threshold("abstain", self.abstain)
+
+    @property
+    def needed_for_stop(self) -> float | None:
+        """Return the probability from which a turn is the last one, None if the verifier is always asked. Raises
+        ValueError if none will do.
+        """
+        if self.skip_verifier is None:
+            return None
+        if self.profile_of("verifier") == "paper":
             raise ValueError(
-                "abstain needs a calibration for these models and tools; fit one on a run with agentflow calibrate, "
+                "skip_verifier is for the profile lean; in the paper's, the answer is made from the verifier's words"
+            )
+        return self._threshold("skip_verifier", self.skip_verifier)
+
+    def _threshold(self, setting: Literal["abstain", "skip_verifier"], promise: float) -> float:
+        if (found := self.calibrated()) is None:
+            raise ValueError(
+                f"{setting} needs a calibration for these models and tools; fit one on a run with agentflow calibrate, "
                 "and name it in calibration"
             )
-        if (threshold := found.threshold(self.abstain)) is None:
+        fitted = found if setting == "abstain" else found.stop
+        if fitted is None or (threshold := fitted.threshold(promise)) is None:
+            known = f"{len(fitted.held_out) if fitted else 0:,} held-out {'answers' if fitted is found else 'turns'}"
             raise ValueError(
-                f"the calibration cannot promise {self.abstain:g} with {len(found.held_out):,} held-out answers; "
-                "choose less, or calibrate on more questions"
+                f"the calibration cannot promise {promise:g} with {known}; choose less, or calibrate on more questions"
             )
         return threshold
 

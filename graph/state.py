@@ -76,7 +76,7 @@ class Verdict(BaseModel):
     analysis: str
     signal: Signal
     probability: float | None = Field(default=None, exclude_if=lambda probability: probability is None)
-    """Probability of "stop", where a decision model is the verifier."""
+    """Probability of "stop", where a decision model or a calibration (`Context.skip_verifier`) gave the verdict."""
 
 
 class Turn(BaseModel):

@@ -25,6 +25,7 @@ NODES = {
     "max_turns": ["verifier"],
     "calibration": ["generator"],
     "abstain": ["generator"],
+    "skip_verifier": ["verifier"],
     "memory_tokens": ["verifier"],
     "structured_output": ["planner", "executor", "verifier"],
 }
@@ -120,5 +121,5 @@ class StudioConfig(Context):
                 check(module, text)
                 self.prompts |= {module: text}
         check_grants(self)
-        _ = self.needed_confidence  # raises where none will do
+        self.check_promises()
         return self

@@ -18,6 +18,7 @@ from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
 from agentflow.nodes.attachments import with_attachments
+from agentflow.nodes.calibrated import stops_unasked
 from agentflow.nodes.demonstrations import JUDGED
 from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
@@ -201,9 +202,11 @@ class Verifier:
             raise RuntimeError("the verifier runs after the planner and the executor")
         if context.profile_of("verifier") == "lean" and _nothing_found(state.memory, state.action):
             return close(state, Verdict(analysis="", signal="continue"), context)  # whatever a model would say
+        action = kept(state.action, context)
+        if probability := await stops_unasked(state, state.plan, action, context):
+            return close(state, Verdict(analysis="", signal="stop", probability=probability), context)
         try:
             async with asyncio.timeout(state.seconds_left()):
-                action = kept(state.action, context)
                 verdict = await verdict_on(conversation_of(state, context, state.plan, action), context)
         except TimeoutError:
             verdict = Verdict(analysis=LATE, signal="continue")

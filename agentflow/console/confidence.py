@@ -37,4 +37,10 @@ def print_calibrated(out: Console, path: Path, calibration: "Calibration", found
         threshold = calibration.threshold(precision)
         what = "not promised" if threshold is None else f"answers from confidence {threshold:.2f}"
         out.print(Text(f"{f'--abstain {precision:g}':<18}{what}"))
+    if stop := calibration.stop:
+        for precision in PROMISES:
+            threshold = stop.threshold(precision)
+            skipped = sum(threshold is not None and one.confidence >= threshold for one in stop.held_out)
+            what = f"asks no verifier after {skipped:,} of {len(stop.held_out):,} turns" if skipped else "not promised"
+            out.print(Text(f"{f'--context skip_verifier={precision:g}':<31}{what}"))
     out.print(Text(f"\n{path}: use it with agentflow solve --calibration {path}"))

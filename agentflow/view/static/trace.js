@@ -122,7 +122,7 @@ function body(step, found) {
     executor: () => [el("dl", {}, item("Call", el("b", {}, turn.tool || "(none)"), args(turn.arguments)),
       item(turn.result.error ? "Failed" : "Result", turn.result.error ? el("span", { class: "badge failed" }, turn.result.error) : "", folded(turn.result.output, "result")),
       item("Took", `${turn.result.seconds.toFixed(2)} s`, turn.result.sandbox ? ` in the ${turn.result.sandbox} sandbox` : "", turn.result.provider ? `, answered by ${turn.result.provider}` : ""))],
-    verifier: () => [el("p", {}, el("span", { class: `badge ${turn.verdict.signal}` }, turn.verdict.signal === "stop" ? "■ stop" : "↻ continue")), folded(turn.verdict.analysis, "verdict")],
+    verifier: () => [el("p", {}, el("span", { class: `badge ${turn.verdict.signal}` }, turn.verdict.signal === "stop" ? "■ stop" : "↻ continue"), turn.verdict.probability ? ` with probability ${turn.verdict.probability.toFixed(2)}` : ""), folded(turn.verdict.analysis, "verdict")],
     generator: () => [longAnswer(found.trace.answer), found.gold ? el("dl", {}, item("Gold", found.gold), item("Outcome", badge(found.outcome), found.decided_by ? ` by ${found.decided_by}` : "", Object.entries(found.metrics ?? {}).map(([name, value]) => ` · ${name} ${value}`))) : el("p", {}, badge(found.outcome))],
     end: () => [el("p", { class: "warn" }, found.trace.error)],
   }[step.module];

@@ -10,10 +10,11 @@ from agentflow.evals.confidence import fit, reliability
 from agentflow.evals.record import Dataset, EvaluationSettings, Record
 from agentflow.graph.confidence import Calibration, HeldOut
 from agentflow.graph.context import Context
+from agentflow.tools.result import ErrorClass
 from tests.command_line import succeeds
 from tests.runs import record, turn, write_run
 
-SETTINGS = EvaluationSettings(benchmarks={"quiz": Dataset(questions=400, digest="")}, context=Context())
+SETTINGS = EvaluationSettings(benchmarks={"quiz": Dataset(questions=400, digest="")}, context=Context(profile="lean"))
 
 
 def answers(number: int, seed: int = 0) -> list[Record]:
@@ -44,6 +45,33 @@ def test_the_tries_of_a_question_are_in_one_half() -> None:
     assert (len(held_out), held_out[:50]) == (100, held_out[50:])
 
 
+def going_on(number: int, tool: str, share: float, seed: int = 0) -> list[Record]:
+    """Answers after a turn with the tool and a failed one, of which a share is right."""
+    rng, turns = random.Random(seed), [turn(tool=tool), turn(error=ErrorClass.TOOL_ERROR), turn(tool="base_generator")]
+    return [record(seed + each, correct=rng.random() < share, turns=turns, benchmark="quiz") for each in range(number)]
+
+
+def test_a_turn_may_be_the_last_one_unless_a_right_answer_came_later() -> None:
+    found = fit([*going_on(200, "python_coder", 0.1), *going_on(200, "wikipedia_search", 0.6, seed=1000)], SETTINGS)
+    assert found.stop is not None
+    assert len(found.stop.held_out) == 400  # none of the turns with an error
+    needed = found.stop.threshold(0.85)
+    assert needed is not None
+    shown = [one.right for one in found.stop.held_out if one.confidence >= needed]
+    assert 250 < len(shown) < 350  # without those after a search
+    assert sum(shown) / len(shown) > 0.9
+
+
+def test_runs_that_need_or_skip_the_verifier_and_too_few_tell_nothing() -> None:
+    records = going_on(200, "python_coder", 0.5)
+    assert fit(records, SETTINGS).stop is not None
+    for change in ({"skip_verifier": 0.9}, {"profile": "paper"}):
+        context = SETTINGS.context.model_copy(update=change)
+        assert fit(records, SETTINGS.model_copy(update={"context": context})).stop is None
+    short = [one.model_copy(update={"turns": []}) for one in records[:-15]]
+    assert fit([*short, *records[-15:]], SETTINGS).stop is None
+
+
 def test_reliability_of_known_answers() -> None:
     found = reliability([HeldOut(0.9, True)] * 8 + [HeldOut(0.9, False)] + [HeldOut(0.2, False)], tokens=80)
     assert (found.auc, found.error) == (pytest.approx(0.75), pytest.approx(0.1 * 0.1 * 8 + 0.09 + 0.02))
@@ -54,7 +82,12 @@ def test_reliability_of_known_answers() -> None:
 
 
 def test_the_command_writes_the_calibration(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", answers(400))
+    write_run(tmp_path / "run", answers(400), profile="lean")
     shown = json.loads(succeeds("calibrate", tmp_path / "run", "--json").stdout)
     written = Calibration.model_validate_json((tmp_path / "run" / "calibration.json").read_text())
     assert shown["held_out"]["number"] == len(written.held_out)
+    lines = succeeds("calibrate", tmp_path / "run").stdout.splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines if "skip_verifier" in line] == [
+        *["asks no verifier after 200 of 200 turns"] * 3,
+        "not promised",
+    ]
