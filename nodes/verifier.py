@@ -53,7 +53,7 @@ MAX_SAME_PLANS = 3
 """Identical unreadable plans in a row after which a run ends: nothing suggests that the next one differs."""
 
 MAX_REPEATS = 3
-"""Turns with the same call and the same result after which a run ends, in the lean profile."""
+"""Turns that are the same (`repeats`) after which a run ends, in the lean profile."""
 
 STOPPABLE = (None, ErrorClass.REFUSED, ErrorClass.UNCERTAIN)
 """Results after which a run may stop, in the lean profile: there is one, or a person, or a crash, is in its way."""
@@ -251,8 +251,15 @@ def _nothing_found(memory: list[Turn], action: Action) -> bool:
 
 
 def repeats(memory: list[Turn]) -> int:
-    """Return how many turns had the call and the result of the last one, which is one of them."""
-    return sum(_step(turn) == _step(memory[-1]) for turn in memory)
+    """Return how many turns are as the last one, which is one of them: the same call and result, or the same plan, and
+    a failure. For one plan, the executor may write two calls by turns.
+    """
+    last = memory[-1]
+    return sum(_step(turn) == _step(last) or (_fails(turn, last.plan) and _fails(last, last.plan)) for turn in memory)
+
+
+def _fails(turn: Turn, plan: Plan) -> bool:
+    return turn.action.result.error is not None and turn.plan.text == plan.text
 
 
 def _step(turn: Turn) -> tuple[object, ...]:

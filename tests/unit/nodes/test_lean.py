@@ -76,6 +76,15 @@ async def test_a_third_turn_with_the_same_result_ends_the_run(scripted: Script, 
     assert told == [False, False, True]
 
 
+async def test_a_plan_that_fails_a_third_time_ends_the_run_whatever_its_calls(scripted: Script) -> None:
+    calls = [f'{{"text": "{number % 2}"}}' for number in range(4)]
+    state = await solve(scripted(planner=FLAKY, verifier=CONTINUE, executor=calls))
+    assert [turn.action.arguments["text"] for turn in state.memory] == ["0", "1", "0"]
+    plans = [FLAKY, FLAKY.replace("hello", "other"), FLAKY, PLAN]
+    calls = [f'{{"text": "{number}"}}' for number in range(4)]
+    assert len((await solve(scripted(planner=plans, verifier=STOP, executor=calls))).memory) == 4
+
+
 async def test_turns_that_differ_are_not_the_same(scripted: Script) -> None:
     calls = [f'{{"text": "{number}"}}' for number in range(4)]
     state = await solve(scripted(verifier=CONTINUE, executor=calls), max_turns=4)
