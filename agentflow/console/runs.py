@@ -114,7 +114,8 @@ def turn_text(turn: "TraceTurn") -> Text:
     text.append("\n  → ", style="not bold green" if result.error is None else "not bold red")
     text.append(_indented(_clipped(output)), style="not bold")
     said = one_line(turn.verdict.analysis)
-    text.append(f"\n  verifier: {turn.verdict.signal}{said and f'. {said}'}", style="not bold dim")
+    sure = f" with probability {probability:.2f}" if (probability := turn.verdict.probability) is not None else ""
+    text.append(f"\n  verifier: {turn.verdict.signal}{sure}{said and f'. {said}'}", style="not bold dim")
     if modules := cut_off(turn.finish_reasons):
         text.append(f"\n  cut off at max_tokens: {', '.join(map(one_line, modules))}", style="not bold yellow")
     return text

@@ -11,6 +11,9 @@ from rich.console import Console
 
 from agentflow.console.approval import ask_for_approval
 from agentflow.console.progress import TrainView, train_text
+from agentflow.console.runs import turn_text
+from agentflow.graph.state import Verdict
+from tests.runs import turn
 
 VALIDATION = {"step": 2, "split": "test", "accuracy": 0.4, "rollouts": 8, "turns": 2.0, "tool_error_rate": 0.1}
 STEP = {
@@ -57,6 +60,14 @@ def test_a_validation_is_a_line_every_tenth_where_there_is_no_terminal(tmp_path:
     lines = out.getvalue().splitlines()[1:]
     assert len(lines) == 11
     assert "20 of 40" in lines[5]
+
+
+@pytest.mark.parametrize(
+    ("probability", "shown"), [(None, "verifier: stop"), (0.97, "verifier: stop with probability 0.97")]
+)
+def test_a_verdict_shows_its_probability(probability: float | None, shown: str) -> None:
+    judged = turn(verdict=Verdict(analysis="", signal="stop", probability=probability))
+    assert turn_text(judged).plain.splitlines()[-1].strip() == shown
 
 
 def test_an_alarm_is_told_when_it_begins_and_when_its_cause_changes() -> None:
