@@ -34,12 +34,11 @@ async def stops_unasked(state: State, plan: Plan, action: Action, context: Conte
     None if the verifier has to be asked, as after any error.
     """
     needed = context.needed_for_stop
-    if (
-        needed is None
-        or action.result.error
-        or not (calibration := await applicable_calibration(state.question, context))
-    ):
+    if needed is None or action.result.error:
+        return None
+    calibration = await applicable_calibration(state.question, context)
+    if calibration is None or calibration.stop is None:
         return None
     calls = [*calls_of(state.memory), _call(plan, action)]
-    probability = calibration.stop.probability(stop_signals(state.question, calls)) if calibration.stop else 0.0
+    probability = calibration.stop.probability(stop_signals(state.question, calls))
     return probability if probability >= needed else None
