@@ -13,6 +13,7 @@ from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
+from langgraph.types import interrupt
 
 from agentflow.graph.agent import in_background, with_models
 from agentflow.graph.context import Context, Model
@@ -20,6 +21,7 @@ from agentflow.graph.conversation import quiet
 from agentflow.graph.models.loading import ask
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import planner, verifier
+from agentflow.nodes.approval import read_decision
 from agentflow.nodes.reply_parsing import without_loop
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -55,14 +57,24 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
 
     state_schema = CheckedState
 
-    def __init__(self, model: Model | None = None, *, context: Context | None = None, max_checks: int = 2) -> None:
-        """Set the model, and the number of times at most that an answer is sent back.
+    def __init__(
+        self,
+        model: Model | None = None,
+        *,
+        context: Context | None = None,
+        max_checks: int = 2,
+        ask_person: bool = False,
+    ) -> None:
+        """Set the model, and what becomes of an answer that it does not find right.
 
         Args:
             model: The verifier's model, as in `Context`: a spec, or a LangChain chat model.
             context: Further settings, such as `sampling`, `prompts` and `models` of single modules. The verifier sees
                 the last `max_turns` calls, with results of `memory_tokens` in all.
             max_checks: How often one question's answer may be sent back.
+            ask_person: Whether a person decides, by an interrupt, on an answer that is still not found right. The
+                agent needs a checkpointer; it is resumed as after LangChain's HumanInTheLoopMiddleware, by "approve",
+                or by a rejection with a message, which sends the agent back once more.
 
         Raises:
             TypeError: Neither `model` nor `context` names a model.
@@ -71,6 +83,7 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
         if model is None and context is None:
             raise TypeError(f"{type(self).__name__} needs a model, such as 'openai:gpt-4o-mini'")
         self.context, self.max_checks = with_models(context, model, None) or Context(), max_checks
+        self.ask_person = ask_person
 
     def before_agent(self, state: CheckedState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin a question on the thread without the verdict on the one before."""
@@ -100,6 +113,28 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
             return update
         note = _note(f"This answer is not right yet: {reason} Go on, and answer again.", verdict)
         return {**update, "messages": [note], "checks": checks + 1, "jump_to": "model"}
+
+    @hook_config(can_jump_to=["model"])
+    def after_agent(self, state: CheckedState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Ask a person about an answer that the verifier did not find right, if that is wished for."""
+        if not self.ask_person or (state.get("verdict") or {}).get("signal") != "continue":
+            return None
+        verdict = Verdict.model_validate(state["verdict"])
+        answer = {"answer": state["messages"][-1].text}
+        about = verifier.own_words(verdict) or "The verifier did not find this answer right."
+        decision = read_decision(
+            interrupt(
+                {
+                    "action_requests": [{"name": "answer", "args": answer, "description": about}],
+                    "review_configs": [{"action_name": "answer", "allowed_decisions": ["approve", "reject"]}],
+                }
+            )
+        )
+        if decision.decision == "approve":
+            return {"verdict": verdict.model_copy(update={"signal": "stop"}).model_dump()}
+        reason = decision.reason or "it is not right"
+        note = _note(f"A person refused this answer: {reason}. Go on, and answer again.")
+        return {"messages": [note], "jump_to": "model"}
 
     async def _check(self, question: str, turns: list[Turn]) -> Verdict:
         *before, answer = turns

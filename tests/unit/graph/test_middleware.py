@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from agentflow import Context, PlannerVerifierMiddleware, VerifierMiddleware
@@ -65,6 +66,35 @@ def test_it_sends_back_twice_at_most_and_never_without_a_reason(verdict: str, ca
         found = agent.invoke(question(), THREAD)
         assert len(model.seen) == n * calls
         assert found["verdict"]["signal"] == ("stop" if verdict == STOP else "continue")
+
+
+@pytest.mark.parametrize("sync", [True, False], ids=["sync", "async"])
+async def test_a_person_decides_on_an_answer_that_is_still_not_right(sync: bool, scripted: Script) -> None:
+    script = scripted(tools=WRONG)
+    checks = VerifierMiddleware(script.spec, max_checks=0, ask_person=True)
+    model = Model(replies=[AIMessage("I guess"), AIMessage("hello")])
+    agent = create_agent(model, [echo], middleware=[checks], checkpointer=InMemorySaver())
+
+    async def go_on(given: Any) -> dict[str, Any]:
+        return agent.invoke(given, THREAD) if sync else await agent.ainvoke(given, THREAD)
+
+    [asked] = (await go_on(question()))["__interrupt__"]
+    [request] = asked.value["action_requests"]
+    assert (request["args"], request["description"]) == ({"answer": "I guess"}, "The word is not said.")
+    reject = {"decisions": [{"type": "reject", "message": "no guesses"}]}
+    [asked] = (await go_on(Command(resume=reject)))["__interrupt__"]
+    assert asked.value["action_requests"][0]["args"] == {"answer": "hello"}
+    assert "no guesses" in model.seen[1][-1].text
+    found = await go_on(Command(resume={"decisions": [{"type": "approve"}]}))
+    assert (found["messages"][-1].text, found["verdict"]["signal"]) == ("hello", "stop")
+    assert (len(model.seen), len(script.asked("tools"))) == (2, 2)  # nothing is asked again
+
+
+def test_no_person_is_asked_about_a_right_answer_nor_unless_it_is_wished_for(scripted: Script) -> None:
+    for verdict, wished in ((STOP, True), (WRONG, False)):
+        checks = VerifierMiddleware(scripted(tools=verdict).spec, max_checks=0, ask_person=wished)
+        agent = create_agent(Model(replies=[AIMessage("hello")]), [echo], middleware=[checks])
+        assert "__interrupt__" not in agent.invoke(question())
 
 
 def test_the_verifier_of_a_long_run_sees_its_last_calls(scripted: Script) -> None:
