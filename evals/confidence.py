@@ -51,7 +51,7 @@ def fit(records: Sequence[Record], settings: EvaluationSettings) -> Calibration:
     shares = [len(own & vocabulary) / len(own) for one in held if (own := common_words(one.task.question))]
     context = settings.context
     return Calibration(
-        **_regression([_answers(ours), _answers(held)]).model_dump(),
+        **_regression(_answers(ours), _answers(held)).model_dump(),
         benchmarks=sorted({record.benchmark for record in scored}),
         models={module: context.model_name_of(module) for module in MODULES},
         checkpoints=dict(settings.checkpoints),
@@ -64,7 +64,7 @@ def fit(records: Sequence[Record], settings: EvaluationSettings) -> Calibration:
 
 
 Known = list[tuple[dict[str, float], bool]]
-"""Signals, and whether the answer was right, or whether a turn might have been the last one."""
+"""Signals, and whether the answer was right, or whether the run could have stopped."""
 
 
 def _answers(records: Sequence[Record]) -> Known:
@@ -72,11 +72,11 @@ def _answers(records: Sequence[Record]) -> Known:
 
 
 def _stops(ours: Sequence[Record], held: Sequence[Record], settings: EvaluationSettings) -> Regression | None:
-    """Return the regression of turns that may be the last one; None if the verifier did not judge enough turns."""
+    """Return the regression of whether a run may stop; None if the verifier did not judge enough turns."""
     if settings.context.profile_of("verifier") == "paper" or settings.context.skip_verifier is not None:
         return None  # it may not be skipped, or it was: then nobody knows what going on would have brought
     fitted, tested = _turns(ours), _turns(held)
-    return _regression([fitted, tested]) if min(len(fitted), len(tested)) >= LEAST else None
+    return _regression(fitted, tested) if min(len(fitted), len(tested)) >= LEAST else None
 
 
 def _turns(records: Sequence[Record]) -> Known:
@@ -96,9 +96,8 @@ def _turns(records: Sequence[Record]) -> Known:
     ]
 
 
-def _regression(halves: Sequence[Known]) -> Regression:
-    """Fit a regression on the first half, and keep the second one for its promises."""
-    ours, held = halves
+def _regression(ours: Known, held: Known) -> Regression:
+    """Fit a regression on `ours`, and keep `held` for its promises."""
     names = sorted({name for given, _ in ours for name in given})
     inputs = np.array([[given.get(name, 0.0) for name in names] for given, _ in ours])
     weights, bias = logistic(inputs, np.array([right for _, right in ours], float))

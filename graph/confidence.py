@@ -1,9 +1,10 @@
-"""What memory tells before a model is asked, for the models and the kind of task that a calibration was fitted on: the
-confidence of an answer, and whether a turn may be the last one.
+"""Two probabilities, for the models and the kind of task that a calibration was fitted on: that an answer is right (its
+confidence), and that a run may stop after a turn without losing a right answer.
 
-It is read from the evidence in memory, not from the model's own probabilities, which tell less (`docs/lab/confidence`):
-whether the answer stands in a result, and whether the calls asked for what the question names. So any model has one,
-and it costs no token. `agentflow calibrate` fits it on scored runs (`agentflow.evals.confidence`).
+Each is read from the evidence in memory, not from the model's own probabilities, which tell less
+(`docs/lab/confidence`): whether the answer stands in a result, and whether the calls asked for what the question names.
+So any model has them, and they cost no token. `agentflow calibrate` fits them on scored runs
+(`agentflow.evals.confidence`).
 """
 
 import json
@@ -53,7 +54,7 @@ def signals(question: str, answer: str, status: str, calls: Sequence[Call]) -> d
 
 
 def stop_signals(question: str, calls: Sequence[Call]) -> dict[str, float]:
-    """Return what the memory tells about whether its last turn may be that of the run, by name."""
+    """Return what the memory tells about whether the run may stop after its last turn, by name."""
     last = calls[-1]
     return {
         f"tool {last.tool}": 1.0,
@@ -107,7 +108,7 @@ class HeldOut(NamedTuple):
 
     confidence: float
     right: bool
-    """Of a turn: true if the turns after it, if any, brought no right answer."""
+    """Of a turn: whether the run could have stopped there without losing a right answer."""
 
 
 class Regression(BaseModel):
@@ -122,7 +123,7 @@ class Regression(BaseModel):
     held_out: list[HeldOut]
 
     def probability(self, given: Mapping[str, float]) -> float:
-        """Return the probability that an answer is right, or that a turn may be the last one."""
+        """Return the probability that an answer is right, or that the run may stop."""
         logit = self.bias + fsum(weight * given.get(name, 0.0) for name, weight in self.weights.items())
         return 1 / (1 + exp(-max(-50.0, min(50.0, logit))))
 
@@ -164,7 +165,7 @@ class Calibration(Regression):
     familiar: float = Field(ge=0, le=1)
     """Share of a question's words that must be among `words`, else the question is of another kind."""
     stop: Regression | None = None
-    """Whether a turn may be the last one, by `stop_signals`; None if too few turns tell."""
+    """Whether a run may stop after a turn, by `stop_signals`; None if too few turns tell."""
 
     def covers(self, question: str) -> bool:
         """Return whether it holds for a question, by the words of those that it was fitted on."""

@@ -19,9 +19,11 @@ from agentflow.graph.agent import in_background, with_models
 from agentflow.graph.context import Context, Model
 from agentflow.graph.conversation import quiet
 from agentflow.graph.models.loading import ask
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import planner, verifier
 from agentflow.nodes.approval import read_decision
+from agentflow.nodes.at_most_once import has_checkpointer
 from agentflow.nodes.reply_parsing import without_loop
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -86,7 +88,17 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
         self.ask_person = ask_person
 
     def before_agent(self, state: CheckedState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin a question on the thread without the verdict on the one before."""
+        """Begin a question on the thread without the verdict on the one before.
+
+        Raises:
+            ModelError: A person may be asked, and there is no checkpointer to keep the agent until then.
+        """
+        if self.ask_person and not has_checkpointer():
+            raise ModelError(
+                "ask_person needs a checkpointer, which keeps the agent while it waits: create_agent(checkpointer=...)",
+                configuration=True,
+                code="no_checkpointer",
+            )
         return {"checks": 0, "verdict": {}}
 
     @hook_config(can_jump_to=["model"])

@@ -29,8 +29,8 @@ def _call(plan: Plan, action: Action) -> Call:
     return Call(plan.tool, plan.context, action.arguments, action.result)
 
 
-async def stops_unasked(state: State, plan: Plan, action: Action, context: Context) -> float | None:
-    """Return the probability that this turn may be the last one, if it is high enough for `Context.skip_verifier`;
+async def stop_probability(state: State, plan: Plan, action: Action, context: Context) -> float | None:
+    """Return the probability that the run may stop after this turn, if it is high enough for `Context.skip_verifier`;
     None if the verifier has to be asked, as after any error.
     """
     needed = context.needed_for_stop

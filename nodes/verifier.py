@@ -18,7 +18,7 @@ from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.state import Action, Plan, Signal, State, Status, Turn, Verdict
 from agentflow.nodes.attachments import with_attachments
-from agentflow.nodes.calibrated import stops_unasked
+from agentflow.nodes.calibrated import stop_probability
 from agentflow.nodes.demonstrations import JUDGED
 from agentflow.nodes.reply_parsing import bare, read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
@@ -203,7 +203,7 @@ class Verifier:
         if context.profile_of("verifier") == "lean" and _nothing_found(state.memory, state.action):
             return close(state, Verdict(analysis="", signal="continue"), context)  # whatever a model would say
         action = kept(state.action, context)
-        if probability := await stops_unasked(state, state.plan, action, context):
+        if probability := await stop_probability(state, state.plan, action, context):
             return close(state, Verdict(analysis="", signal="stop", probability=probability), context)
         try:
             async with asyncio.timeout(state.seconds_left()):

@@ -13,6 +13,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, Field
 
 from agentflow import Context, PlannerVerifierMiddleware, VerifierMiddleware
+from agentflow.graph.models.spec import ModelError
 from tests.scripted import CONTINUE, STOP, THREAD, Conversation, Script, question
 from tests.unit.graph.test_agent import Doubter
 
@@ -93,8 +94,17 @@ async def test_a_person_decides_on_an_answer_that_is_still_not_right(sync: bool,
 def test_no_person_is_asked_about_a_right_answer_nor_unless_it_is_wished_for(scripted: Script) -> None:
     for verdict, wished in ((STOP, True), (WRONG, False)):
         checks = VerifierMiddleware(scripted(tools=verdict).spec, max_checks=0, ask_person=wished)
-        agent = create_agent(Model(replies=[AIMessage("hello")]), [echo], middleware=[checks])
-        assert "__interrupt__" not in agent.invoke(question())
+        model, saver = Model(replies=[AIMessage("hello")]), InMemorySaver()
+        agent = create_agent(model, [echo], middleware=[checks], checkpointer=saver)
+        assert "__interrupt__" not in agent.invoke(question(), THREAD)
+
+
+def test_an_agent_that_could_not_wait_for_a_person_is_refused_before_any_call(scripted: Script) -> None:
+    model = Model(replies=[AIMessage("hello")])
+    agent = create_agent(model, [echo], middleware=[VerifierMiddleware(scripted().spec, ask_person=True)])
+    with pytest.raises(ModelError, match="checkpointer"):
+        agent.invoke(question())
+    assert model.seen == []
 
 
 def test_the_verifier_of_a_long_run_sees_its_last_calls(scripted: Script) -> None:
