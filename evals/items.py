@@ -120,15 +120,13 @@ class ItemRunner:
 
     async def _run(self, item: Item) -> Trace:
         """Run an item once. Raises ModelError if the settings are wrong."""
-        context = self._context(item.benchmark)
+        context = self.context
+        if context.corpus == "auto":
+            context = context.model_copy(update={"corpus": item.benchmark.corpus})
         trace = await run(self.agent, item.task, context, seconds=self.seconds, budget=self.budget)
         if isinstance(trace.failure, ModelError) and trace.failure.configuration:
             raise trace.failure
         return trace
-
-    def _context(self, benchmark: Benchmark) -> Context:
-        own = self.context.corpus == "auto"
-        return self.context.model_copy(update={"corpus": benchmark.corpus}) if own else self.context
 
     async def _score(self, item: Item, trace: Trace) -> Score:
         if trace.status == "failed":

@@ -70,13 +70,16 @@ def of_rollout(line: bytes, place: Place) -> Row:
     """Return the row of a line of a training. Raises ValidationError."""
     record = model_from_json(RolloutTrace, line)
     rewarded = record.outcome == RolloutStatus.OK
+    outcome = "undecided" if record.outcome == RolloutStatus.UNDECIDED else "failed"
+    if rewarded:
+        outcome = "correct" if record.reward > 0 else "incorrect"
     sampled = sum(call.sampled_tokens for call in record.calls)
     advantages = tuple(call.advantage for call in record.calls if call.advantage is not None)
     return Row(
         place,
         (),
         record.task.id,
-        ("correct" if record.reward > 0 else "incorrect") if rewarded else _unrewarded(record.outcome),
+        outcome,
         **{**trace_cells(record), "tokens": sampled + sum(call.prompt_tokens for call in record.calls)},
         step=record.step,
         reward=record.reward if rewarded or advantages else None,
@@ -103,10 +106,6 @@ def read(reader: Reader, line: bytes, place: Place) -> Row | None:
         return reader(line, place)
     except ValidationError:
         return None
-
-
-def _unrewarded(status: RolloutStatus) -> str:
-    return "undecided" if status == RolloutStatus.UNDECIDED else "failed"
 
 
 def trace_cells(trace: Trace) -> dict[str, Any]:

@@ -67,11 +67,6 @@ class Rows:
         self.rows.append(row)
 
 
-def id_of(path: Path) -> str:
-    """Return the id of the source at `path`."""
-    return hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
 class Source:
     """A source of traces. Its methods are called by one thread at a time."""
 
@@ -79,7 +74,7 @@ class Source:
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
-        self.id = id_of(path)
+        self.id = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:12]
         """Identity in addresses, which therefore contain no path."""
         self.changed = 0.0
         """Time of the last write."""

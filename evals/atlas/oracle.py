@@ -83,7 +83,9 @@ class Oracle(BaseChatModel):
             return _find("requests", system.partition("Request: ")[2]) or "unknown"
         if system.startswith("You carry out one step"):
             return _arguments(system, conversation)
-        question = _question(conversation)
+        question: Problem | None = _find(
+            "questions", conversation.partition("Question: ")[2].partition("\n")[0].strip()
+        )
         if question is None:
             return "Answer: unknown\nVerdict: stop"
         found = sum(f"{step.finding} " in conversation for step in question.steps)
@@ -110,11 +112,6 @@ def _arguments(system: str, step_text: str) -> str:
         return executor_reply(step.arguments)
     context = step_text.partition("Context: ")[2]
     return executor_reply({"code": context} if "python_coder" in system.split(":")[0] else {"query": context})
-
-
-def _question(conversation: str) -> Problem | None:
-    found: Problem | None = _find("questions", conversation.partition("Question: ")[2].partition("\n")[0].strip())
-    return found
 
 
 def _find(kind: str, key: str) -> Any:

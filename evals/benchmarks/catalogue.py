@@ -23,6 +23,7 @@ from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.score import Score, decided
 from agentflow.graph.run.task import Task, identity
+from agentflow.tools.named_object import is_object_name
 
 ATLAS_SIZE = 600
 """Number of Atlas questions in the benchmark; any number can be generated."""
@@ -145,7 +146,7 @@ def benchmark(name: str) -> Benchmark:
     """Return the built-in benchmark `name`, or load the user's own (`own`). Raises BenchmarkError."""
     if name in BENCHMARKS:
         return BENCHMARKS[name]
-    if not own.is_own(name):
+    if not is_object_name(name) and not own.is_file(name):
         raise BenchmarkError(
             f"there is no benchmark '{name}'; there are {', '.join(BENCHMARKS)}, and your own: a file of questions, or "
             "module:attribute",

@@ -44,11 +44,6 @@ def is_file(spec: str) -> bool:
     return not is_object_name(spec) and Path(spec).suffix in _FILES
 
 
-def is_own(spec: str) -> bool:
-    """Return whether `spec` has the form of a file of tasks or of the name of a Python object."""
-    return is_object_name(spec) or is_file(spec)
-
-
 def load(spec: str) -> Benchmark:
     """Load the benchmark that `spec` names. Raises BenchmarkError."""
     if not is_object_name(spec):
@@ -60,7 +55,11 @@ def load(spec: str) -> Benchmark:
     except NamedObjectError as error:
         raise BenchmarkError(str(error), code=error.code) from error
     if isinstance(found, Benchmark):
-        return _checked(found, spec)
+        if found.gated:
+            raise BenchmarkError(
+                f"{spec} is gated, which reports know of our own benchmarks only; leave `gated` out", code="gated"
+            )
+        return found
     if not isinstance(found, Sequence) or isinstance(found, str) or not all(isinstance(row, Mapping) for row in found):
         raise BenchmarkError(
             f"{spec} is a {type(found).__name__}, not rows (a list of dictionaries) or a Benchmark", code="wrong_type"
@@ -151,11 +150,3 @@ def _made(make: Callable[[], object], spec: str) -> object:
             f"{spec} makes no benchmark when it is called without arguments ({error_line(error)})",
             code="factory_failed",
         ) from error
-
-
-def _checked(found: Benchmark, spec: str) -> Benchmark:
-    if found.gated:
-        raise BenchmarkError(
-            f"{spec} is gated, which reports know of our own benchmarks only; leave `gated` out", code="gated"
-        )
-    return found

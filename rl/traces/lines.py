@@ -2,14 +2,12 @@
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from agentflow.rl.traces.episode import Dropped, DropReason, TracesError
 from agentflow.tools.json_codec import object_from_json
-
-Item = TypeVar("Item")
 
 
 def objects(path: Path, dropped: Dropped) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -35,11 +33,3 @@ def listed(holder: Any, name: str) -> list[Any]:
     """Return the objects in a field that holds a list; [] if it does not."""
     found = holder.get(name) if isinstance(holder, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def chain(one: Item, parent: Callable[[Item], Item | None]) -> list[Item]:
-    """Return a span or run and those around it, the innermost first."""
-    found = [one]
-    while (more := parent(found[-1])) and more not in found:
-        found.append(more)
-    return found

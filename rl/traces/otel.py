@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.rl.traces.episode import Dropped, DropReason, Episode, Message
-from agentflow.rl.traces.lines import chain, listed, objects
+from agentflow.rl.traces.lines import listed, objects
 from agentflow.rl.traces.messages import UnreadableMessage, answered, asked, asked_in, chat_messages, text_of
 from agentflow.rl.traces.scores import reward_of
 
@@ -68,7 +68,11 @@ class OtelSpan:
 
     def json(self, name: str) -> Any:
         """Return an attribute that is JSON or text of it. Raises UnreadableMessage."""
-        return _json(self.attributes.get(name))
+        found = self.attributes.get(name)
+        try:
+            return json.loads(found) if isinstance(found, str) else found
+        except (ValueError, RecursionError) as error:
+            raise UnreadableMessage from error
 
 
 def read(path: Path, dropped: Dropped) -> Iterator[Episode]:
@@ -103,13 +107,6 @@ def _decoded(place: str, span: Mapping[str, Any]) -> OtelSpan:
     return OtelSpan(place, id, parent, int(start) if start.isdecimal() else 0, attributes, scores, failed)
 
 
-def _json(found: Any) -> Any:
-    try:
-        return json.loads(found) if isinstance(found, str) else found
-    except (ValueError, RecursionError) as error:
-        raise UnreadableMessage from error
-
-
 def _convention(attributes: Mapping[str, Any]) -> str:
     return next((CONVENTIONS[start] for name in attributes for start in CONVENTIONS if name.startswith(start)), "")
 
@@ -134,7 +131,7 @@ def _value(value: Any) -> Any:
 
 def _episodes(spans: Sequence[OtelSpan], by_id: Mapping[str, OtelSpan], dropped: Dropped) -> Iterator[Episode]:
     """Yield an episode for each outermost agent span of a trace, or one for all if there is none."""
-    around = {span.id: chain(span, lambda one: by_id.get(one.parent))[:0:-1] for span in spans}
+    around = {span.id: _around(span, by_id) for span in spans}
     calls = [span for span in spans if span.is_call]
     outermost = [span for span in spans if span.is_agent and not any(one.is_agent for one in around[span.id])]
     roots: Sequence[OtelSpan | None] = outermost or [None][: len(calls)]
@@ -150,6 +147,14 @@ def _episodes(spans: Sequence[OtelSpan], by_id: Mapping[str, OtelSpan], dropped:
         scores = {name: value for span in [*inside, first] for name, value in span.scores.items()}
         reward = reward_of(scores, first.place, dropped)
         yield Episode(first.place, question, answer, run=first.id, inputs=inputs, reward=reward)
+
+
+def _around(span: OtelSpan, by_id: Mapping[str, OtelSpan]) -> list[OtelSpan]:
+    """Return the spans around one, the innermost first."""
+    found = [span]
+    while (more := by_id.get(found[-1].parent)) and more not in found:
+        found.append(more)
+    return found[1:]
 
 
 def _asked_and_answered(root: OtelSpan) -> tuple[str, dict[str, Any] | None, str]:
