@@ -110,14 +110,9 @@ class Audit(BaseModel):
 
 
 def audit(benchmark: str, records: Sequence[Record], questions: int, epochs: int, models: Mapping[str, str]) -> Audit:
-    """Return the audit of one benchmark's records.
+    """Return the audit of one benchmark's records; its accuracy is of `questions * epochs` samples, ended or not.
 
-    Args:
-        benchmark: Its name.
-        records: Records of the samples that ended.
-        questions: Number of tasks in the dataset.
-        epochs: Samples of each task; the denominator is `questions * epochs`.
-        models: For each tool that has its own language model, the model's name.
+    `models` has the model's name for each tool that has a language model of its own.
     """
     found = {record.key: flags for record in records if (flags := flags_of(record, models))}
     strict = [record.model_copy(update={"decision": Decision.INCORRECT}) if record.key in found else record

@@ -34,9 +34,7 @@ _EQUAL = 1e-9
 def accuracy_interval(means: Sequence[float], tries: int = 1) -> tuple[float, float]:
     """Return the 95 % interval of the accuracy; (0, 1) without tasks. It always contains the mean of `means`.
 
-    Args:
-        means: Share of correct samples of each task, 0 to 1.
-        tries: Number of samples of each task.
+    `means` are the tasks' shares of correct samples, 0 to 1; each task has `tries` samples.
     """
     if not means:
         return 0.0, 1.0
@@ -48,11 +46,7 @@ def accuracy_interval(means: Sequence[float], tries: int = 1) -> tuple[float, fl
 def intervals(mean: Floats, square: Floats, questions: int, tries: int) -> tuple[Floats, Floats]:
     """Return the intervals of many evaluations at once.
 
-    Args:
-        mean: Mean of the tasks' shares of correct samples, one per evaluation.
-        square: Mean square of these shares, one per evaluation.
-        questions: Number of tasks.
-        tries: Number of samples of each task.
+    `mean` and `square` are the mean and the mean square of the tasks' shares of correct samples, one per evaluation.
     """
     number = _effective(mean, square, questions, tries)
     exact = (LEVEL / 2) ** (1 / questions)

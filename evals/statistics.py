@@ -127,8 +127,7 @@ def holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
 def compare(first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]]) -> Comparison:
     """Compare the samples of each task in both evaluations; a task in only one of them is left out.
 
-    Raises:
-        ValueError: They have no task in common.
+    Raises ValueError if they have no task in common.
     """
     common = [question for question in first if question in second and first[question] and second[question]]
     if not common:

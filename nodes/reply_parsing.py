@@ -135,8 +135,7 @@ def parsed(source: str) -> ast.Module | None:
 def as_data(literal: ast.expr) -> Any:
     """Return the value of a Python literal, which may contain JSON's true, false and null, as JSON data.
 
-    Raises:
-        ValueError: The expression is not a literal.
+    Raises ValueError for another expression.
     """
     try:
         return _plain(ast.literal_eval(_JsonNames().visit(literal)))

@@ -57,8 +57,7 @@ async def load(spec: str) -> list[BaseTool]:
 def approve(spec: str) -> bool:
     """Accept the tools that a spec's MCP servers offer when next loaded. Return whether the spec names any servers.
 
-    Raises:
-        SpecError: The spec names servers that do not exist.
+    Raises SpecError if they do not exist.
     """
     plain = _split(spec)[1]
     servers = mcp_servers(plain.removeprefix("mcp:")) if plain.startswith("mcp:") else []
@@ -68,11 +67,7 @@ def approve(spec: str) -> bool:
 
 
 def check_names(owned: Iterable[tuple[str, str]]) -> None:
-    """Check that a planner can write each name and that no two can be confused. `owned` is (name, origin).
-
-    Raises:
-        SpecError: A name fails the check.
-    """
+    """Raise SpecError if a planner cannot write a name, or can confuse two. `owned` is (name, origin)."""
     owners: dict[str, tuple[str, str]] = {}
     for name, owner in owned:
         shown = bounded_line(name, 80)

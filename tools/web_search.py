@@ -52,13 +52,7 @@ class Arguments(BaseModel):
 
 
 def web_search(ask: Ask, policy: FetchPolicy | None = None, cache: SearchCache | None = None) -> BaseTool:
-    """Return the tool.
-
-    Args:
-        ask: The model that answers from the page.
-        policy: The addresses and documents that may be fetched.
-        cache: Stores the text of pages, but not the answers, which depend on the model.
-    """
+    """Return the tool. `cache` stores the text of pages, but not the answers, which depend on the model."""
     policy = policy or FetchPolicy()
 
     async def page(url: str) -> tuple[str, str]:

@@ -74,13 +74,9 @@ def files(name: str) -> list[Path]:
 
 
 def get(name: str, source: DatasetSource, count: Callable[[list[Path]], int], hub: "HfApi | None" = None) -> Lock:
-    """Download a data set, or verify the downloaded one without the network.
+    """Download the data set of benchmark `name`, or verify the downloaded one without the network.
 
-    Args:
-        name: Name of the benchmark.
-        source: Source of the data set.
-        count: Returns the number of rows of files.
-        hub: Client of the Hugging Face hub.
+    `count` returns the number of rows of files.
 
     Raises:
         TokenNeeded: The data set is gated, and the user's token is missing or has no access.

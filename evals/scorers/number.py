@@ -236,12 +236,7 @@ def as_number(text: str) -> Fraction | None:
 
 
 def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
-    """Return the number that all sentences of a text together state.
-
-    Args:
-        around: The text with # for each number, as `marked` returns it.
-        values: The numbers, in order.
-    """
+    """Return the number that all sentences of a text together state; the text is given as `marked` returns it."""
     if _LABEL.search(around):
         return None
     answers: set[Fraction | None] = set()

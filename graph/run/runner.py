@@ -152,12 +152,9 @@ async def run(
 
 
 def asking(question: str, attachments: Sequence[Mapping[str, Any]] = (), earlier: Sequence[BaseMessage] = ()) -> Any:
-    """Return the input that asks a question.
+    """Return the input that asks a question, with its images and files as LangChain's content blocks.
 
-    Args:
-        question: The question.
-        attachments: Images and files of the question, as LangChain's content blocks.
-        earlier: Messages before the question, of a conversation that no thread holds.
+    `earlier` are the messages before it, of a conversation that no thread holds.
     """
     content: Any = [{"type": "text", "text": question}, *attachments] if attachments else question
     return InputState(messages=[*earlier, HumanMessage(content)])

@@ -197,8 +197,7 @@ async def rehearse(app: Trainable, graph: Made, task: Task, known: ChatFormat | 
 
     `known` is the format of the model that is trained; with it, a model without tools is found too.
 
-    Raises:
-        AppError: The app cannot be trained as it is, or not with this model.
+    Raises AppError if the app cannot be trained as it is, or not with this model.
     """
     asked, refused = 0, list[ChatError]()
 

@@ -46,9 +46,7 @@ class Versions:
 def loses(new: Mapping[str, bool], old: Mapping[str, bool]) -> bool:
     """Return whether a version loses more held-out tasks than it wins, by more than a standard error of the difference.
 
-    Args:
-        new: Whether the version answers each task.
-        old: The same of the version that it is compared with.
+    `new` says whether the version answers each task, `old` the same of the one that it is compared with.
     """
     lost = sum(old[task] and not new[task] for task in old)
     won = sum(new[task] and not old[task] for task in old)

@@ -107,14 +107,7 @@ class Engine:
         prefix_tokens: int = 65536,
         threads: int = THREADS,
     ) -> None:
-        """
-        Args:
-            model: The model to serve.
-            tokenizer: Its tokenizer.
-            slots: Maximum number of concurrent requests; others wait.
-            prefix_tokens: Size of the prefix cache, in tokens.
-            threads: Number of computing threads.
-        """
+        """Serve at most `slots` requests at once; `prefix_tokens` is the size of the prefix cache."""
         self._model, self._version = model, 0
         self._next: tuple[MicroModel, int] | None = None
         """Model, and its version, that takes over once no request is running."""
@@ -149,14 +142,10 @@ class Engine:
     ) -> Future[Completion]:
         """Submit a request; cancelling the future frees its slot.
 
-        Args:
-            prompt_ids: Ids of the prompt.
-            temperature: Sampling temperature; 0 is greedy.
-            top_p: Probability mass of nucleus sampling.
-            max_tokens: Maximum length of the reply; None means up to the model's context length.
-            stop: Strings that end the reply and are not part of it.
-            seed: Seed of the sampling; None means a random one for each call.
-            on_token: Called with each token and its log-probability, on the worker's thread; must not raise.
+        Temperature 0 is greedy, and without a seed, each call draws its own. `top_p` is the probability mass of nucleus
+        sampling. Without `max_tokens`, the reply is limited by the model's context length; the strings of `stop` end it
+        and are not part of it. `on_token` gets each token and its log-probability, on the worker's thread, and must not
+        raise.
 
         Raises:
             ContextWindowExceeded: The prompt fills all positions of the model.
@@ -221,7 +210,8 @@ class Engine:
         return_free_memory()
 
     def _iterate(self) -> None:
-        self._drop_cancelled()
+        for request in [request for request in self._running if request.future.cancelled()]:
+            self._leave(request)
         with self._wake:
             if self._next is not None and not self._running:
                 (self._model, self._version), self._next = self._next, None
@@ -343,10 +333,6 @@ class Engine:
         longest = max(len(text.encode()) for text in request.stop)
         tail = self._tokenizer.decode(request.tokens[-longest - 3 :])  # 3 more, so as not to start inside a character
         return any(text in tail for text in request.stop)
-
-    def _drop_cancelled(self) -> None:
-        for request in [request for request in self._running if request.future.cancelled()]:
-            self._leave(request)
 
     def _leave(self, request: _Request) -> None:
         """Free the request's slot, move the last request into it, and add the sequence to the prefix cache."""

@@ -46,11 +46,9 @@ class ChatFormat:
     def __init__(
         self, tokenizer: Tokenizer, parser: str | ToolParser = "auto", options: Mapping[str, Any] | None = None
     ) -> None:
-        """
-        Args:
-            tokenizer: Tokenizer of the model, with its chat template.
-            parser: The tool parser, or its name (`agentflow.rl.policy.tool_parsers`); "auto" chooses by the template.
-            options: Further arguments of the template, such as enable_thinking.
+        """Take the tool parser, or its name (`agentflow.rl.policy.tool_parsers`); "auto" chooses by the template.
+
+        `options` are further arguments of the chat template, such as enable_thinking.
         """
         self.tokenizer, self._options = tokenizer, dict(options or {})
         self._parser = parser

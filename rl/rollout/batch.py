@@ -79,12 +79,9 @@ def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool)
 def assign_credit(
     rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm
 ) -> dict[str, list[CallSpan]]:
-    """Assign credit to the calls of each row; rows that are excluded from training are absent from the result.
+    """Assign credit to the calls of each row, by its name; rows that are excluded from training are absent.
 
-    Args:
-        rows: Facts of each row, by row name.
-        rewards: Reward of each row's rollout, by row name.
-        algorithm: Algorithm that assigns advantages and weights.
+    `rewards` are those of the rows' rollouts.
     """
     rows = {key: row for key, row in rows.items() if row["counted"]}
     sessions = _sessions(rows)
@@ -141,11 +138,8 @@ def mini_batches(rows: Mapping[str, Facts], keys: Sequence[str], *, updates: int
 
     The trajectories are dealt out in the order of their names, so that those of a question are in different updates.
 
-    Args:
-        rows: Facts of each row, by row name.
-        keys: The rows to divide.
-        updates: Number of updates; fewer if there are fewer trajectories. None: by `size`.
-        size: Most trajectories of an update.
+    There are as many `updates`, or fewer if there are fewer trajectories; with None, `size` is the most trajectories of
+    an update.
     """
     trajectories: dict[str, list[str]] = defaultdict(list)
     # Ordered by name and not by completion, because sums of floats depend on the order.

@@ -57,11 +57,9 @@ class ReplayLog:
     def __init__(
         self, rollout: str, entries: Iterable[Entry] = (), keep: Callable[[Entry], None] | None = None
     ) -> None:
-        """
-        Args:
-            rollout: Name of the rollout, the same whenever it is run.
-            entries: Responses recorded so far.
-            keep: Stores a new entry. None: read-only, new requests raise ReplayMismatch.
+        """Begin with the `entries` recorded so far under the rollout's name, which is the same whenever it is run.
+
+        `keep` stores a new entry. None: read-only, new requests raise ReplayMismatch.
         """
         self.rollout = rollout
         self._entries, self._keep = list(entries), keep

@@ -198,16 +198,10 @@ async def run(
     seconds: float,
     sinks: Sequence[Sink] = (),
 ) -> Rollout:
-    """Run `task`; graph and reward have `seconds` together.
+    """Run `task` on a copy of `graph`; graph and reward have `seconds` together.
 
-    Args:
-        app: The app of the graph.
-        graph: The compiled graph, of which this rollout runs a copy, or what makes it.
-        task: The task that is run.
-        generate: Answers the policy's calls. With `no_policy` every model answers by itself, and no call is collected.
-        id: Name of the rollout, and of its thread.
-        seconds: Most seconds.
-        sinks: Receive every operation of the rollout.
+    `generate` answers the policy's calls; with `no_policy` every model answers by itself, and no call is collected.
+    `id` names the rollout and its thread, and `sinks` receive every operation of it.
     """
     stand_in()
     redirect_openai()

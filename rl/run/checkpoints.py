@@ -52,11 +52,7 @@ def latest_step(run: Path) -> int | None:
 
 def best_step(run: Path, accuracies: Mapping[int, float]) -> int | None:
     """Return the step with the highest accuracy, the last of equals, of those whose weights the run has; None if it
-    has none of them.
-
-    Args:
-        run: Folder of the run.
-        accuracies: Held-out accuracy of each validated step.
+    has none of them. `accuracies` are the held-out ones of the validated steps.
     """
     latest = latest_step(run) or 0
     complete = (step for step in saved_steps(run) if step <= latest and (checkpoint_of(run, step) / ACTOR).is_dir())

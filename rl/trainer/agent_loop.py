@@ -85,13 +85,7 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
     """Agent loop that runs the graph of an app."""
 
     def __init__(self, *args: Any, out: str, concurrency: int, **kwargs: Any) -> None:
-        """
-        Args:
-            out: The run folder; its settings are those of the rollouts.
-            concurrency: Most rollouts of this process at once; others wait.
-            *args: Passed to the base class.
-            **kwargs: Passed to the base class.
-        """
+        """Run rollouts with the settings of the run folder `out`, at most `concurrency` at once; others wait."""
         super().__init__(*args, **kwargs)
         if addresses := self.config.get("rollout_addresses"):
             os.environ[ROLLOUT_ADDRESS] = address = addresses[os.getpid() % len(addresses)]

@@ -306,10 +306,8 @@ def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
 def _laid_out(parts: Sequence[Sequence[str]], lengths: Mapping[str, int], ranks: int) -> list[str]:
     """Return the names of all rows in verl's order: those of each rank, and of a rank those of each update.
 
-    Args:
-        parts: Rows of each update, without padding.
-        lengths: Number of tokens of each row, those that pad the updates to the same number of rows included.
-        ranks: Number of ranks, which get the same number of rows of an update, of about the same number of tokens.
+    `parts` are the rows of each update. `lengths` are the tokens of all rows, those included that pad the updates
+    to the same number of rows. Ranks get the same number of rows of an update, of about the same number of tokens.
     """
     known = {key for part in parts for key in part}
     padding = (key for key in lengths if key not in known)

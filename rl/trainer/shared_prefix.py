@@ -88,14 +88,8 @@ def forward(
 ) -> Any:
     """Compute the logits of concatenated rows; takes the place of `model`, the forward function of a causal LM.
 
-    Args:
-        model: The forward function, of a model whose attention is "sdpa" of transformers.
-        input_ids: The rows [1, tokens].
-        position_ids: Positions [1, tokens]; each row starts with 0.
-        attention_mask: None for concatenated rows.
-        use_cache: Whether the caller wants keys and values.
-        keep: Mask [tokens] of the positions whose logits are returned, for concatenated rows; None: all.
-        **options: Further arguments of the model.
+    The model's attention is "sdpa" of transformers. Ids and positions are [1, tokens], and the positions of each row
+    start with 0. `keep` is the mask [tokens] of the positions whose logits are returned; None: all.
     """
     packed = position_ids.shape[0] == 1 and not options and not use_cache and attention_mask is None
     starts = (position_ids[0] == 0).nonzero().flatten().tolist() if packed else []
@@ -158,11 +152,8 @@ def _of_branches(
 def packs(rows: Sequence[list[int]], limit: int, trained: Sequence[int], most_trained: int) -> list[list[int]]:
     """Divide rows, by number, into packs; similar rows stay together.
 
-    Args:
-        rows: Tokens of each row.
-        limit: Most distinct tokens of a pack of several rows.
-        trained: Tokens of each row that the loss reads.
-        most_trained: Most tokens of a pack of several rows that the loss reads.
+    A pack of several rows has at most `limit` distinct tokens, and at most `most_trained` that the loss reads. The loss
+    reads `trained` of each row.
     """
     found: list[list[int]] = []
     last: list[int] = []
@@ -258,9 +249,7 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):  # type: ignore[misc]
 def logit_positions(input_ids: Any, loss_mask: torch.Tensor) -> torch.Tensor:
     """Return the mask [tokens] of positions whose logits give the log-probability of a token with `loss_mask`.
 
-    Args:
-        input_ids: The rows [rows, tokens], nested.
-        loss_mask: 1 for tokens in the loss [rows, tokens], nested; may leave out the first tokens of rows.
+    Both are nested [rows, tokens]; `loss_mask`, 1 for tokens in the loss, may leave out the first tokens of rows.
     """
     offsets = input_ids.offsets().tolist()
     keep = torch.zeros(offsets[-1], dtype=torch.bool, device=input_ids.device)

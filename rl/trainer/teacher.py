@@ -25,12 +25,7 @@ class Teacher:
     def __init__(
         self, model: BaseChatModel, format: ChatFormat, fitted: Callable[[ChatRequest], tuple[list[int], int]]
     ) -> None:
-        """
-        Args:
-            model: The teacher.
-            format: Chat format of the policy.
-            fitted: Returns the ids of a request's prompt, and the most tokens of its reply.
-        """
+        """`fitted` returns the ids of a request's prompt in the policy's format, and the most tokens of its reply."""
         self.model, self.format, self._fitted = model, format, fitted
 
     async def __call__(self, request: ChatRequest) -> TokenReply:

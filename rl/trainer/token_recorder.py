@@ -27,12 +27,7 @@ class TokenInspector:
     """Recorder of the chosen rows of the current step."""
 
     def __init__(self, config: DictConfig, tokenizer: Any, workers: Any) -> None:
-        """
-        Args:
-            config: Configuration of the run.
-            tokenizer: Tokenizer of the policy.
-            workers: verl's worker group of the actor.
-        """
+        """Record with `workers`, verl's worker group of the actor."""
         correction = config.algorithm.get("rollout_correction")
         self.config, self.tokenizer, self.workers = config, tokenizer, workers
         self.bypass = bool(correction is not None and correction.get("bypass_mode", False))
@@ -59,10 +54,8 @@ class TokenInspector:
     def before_update(self, keys: Sequence[str], old_log_probs: torch.Tensor, mask: torch.Tensor) -> None:
         """Record the trainer's log-probabilities and the mask of the chosen rows that are trained on.
 
-        Args:
-            keys: Names of all rows that are trained on.
-            old_log_probs: Log-probabilities in the denominator of the ratio, nested [rows, response].
-            mask: Whether each token is trained on, padded [rows, response].
+        `keys` name all rows that are trained on. `old_log_probs`, nested [rows, response], are those in the denominator
+        of the ratio, and `mask`, padded [rows, response], tells whether a token is trained on.
         """
         found = dict(zip(keys, zip(old_log_probs.unbind(), mask, strict=True), strict=True))
         self._trained = [key for key in self.rows if key in found]
@@ -166,14 +159,8 @@ def token_row(
 ) -> TokenRow:
     """Build the record of a row before the trainer has computed its log-probabilities.
 
-    Args:
-        row: `extra_fields` of the row, from the agent loop.
-        reward: Reward of the trajectory.
-        credit: Credit of the row's calls; None if the row is not trained on.
-        prompt: Prompt ids [prompt].
-        response: Response ids [response].
-        mask: 1 for tokens that are trained on [response].
-        logprobs: Log-probabilities as sampled [response].
+    `row` is the `extra_fields` of the agent loop, `credit` None if the row is not trained on, and `mask` 1 for tokens
+    that are. The ids of the response, its mask and its log-probabilities, as sampled, are of the same length.
     """
     calls = []
     for number, ((start, length), (node, turn)) in enumerate(zip(row["spans"], row["names"], strict=True)):
