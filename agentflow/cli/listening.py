@@ -2,8 +2,12 @@
 
 import ipaddress
 import socket
+from typing import TYPE_CHECKING
 
 from agentflow.cli.group import MISUSED, fail
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 
 def listen(host: str, port: int, elsewhere: str = "") -> socket.socket:
@@ -26,3 +30,12 @@ def listen(host: str, port: int, elsewhere: str = "") -> socket.socket:
 def url_of(host: str, listening: socket.socket) -> str:
     """Return the URL of a listening socket."""
     return f"http://{host if ':' not in host else f'[{host}]'}:{listening.getsockname()[1]}"
+
+
+def serve_at(listening: socket.socket, app: "ASGIApp") -> None:
+    """Serve the app until interrupted, and close the socket."""
+    import uvicorn
+
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3)
+    with listening:
+        uvicorn.Server(config).run(sockets=[listening])

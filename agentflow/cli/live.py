@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import MISUSED, fail
-from agentflow.cli.listening import listen, url_of
+from agentflow.cli.listening import listen, serve_at, url_of
 from agentflow.cli.option_groups import OptionGroup
 from agentflow.cli.options import Overrides, agent_of, check_training, context_of
 
@@ -49,8 +49,6 @@ class LearningOptions(OptionGroup):
 def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, key: str, needs_key: str) -> None:
     """Serve the agent, with the planner `spec` as version 0, until interrupted."""
     check_training("--learn")
-    import uvicorn
-
     from agentflow.rl.live.journal import Traffic
     from agentflow.rl.live.learner import Learner, LearningSettings, used_ids
     from agentflow.rl.live.server import LiveAgent
@@ -89,8 +87,7 @@ def serve_learning(learning: LearningOptions, spec: str, host: str, port: int, k
         asked = json.dumps({"messages": [{"role": "user", "content": "How many feet are 3 yards?"}]})
         header = ' -H "Authorization: Bearer $AGENTFLOW_SERVE_KEY"' if key else ""
         typer.echo(f"try: curl {url}/chat/completions -d '{asked}'{header}")
-        config = uvicorn.Config(live.app(), log_level="warning", timeout_graceful_shutdown=3)
-        uvicorn.Server(config).run(sockets=[listening])
+        serve_at(listening, live.app())
 
 
 def _print(decision: "VersionDecision") -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import MISUSED, fail, say
-from agentflow.cli.listening import listen, url_of
+from agentflow.cli.listening import listen, serve_at, url_of
 from agentflow.cli.option_groups import with_groups
 from agentflow.cli.options import RunOptions, agent_of
 from agentflow.version import pip_install
@@ -100,14 +100,10 @@ def _serve_stdio(server: "MCPServer[None]") -> None:
 
 
 def _serve_http(server: "MCPServer[None]", host: str, port: int) -> None:
-    import uvicorn
-
     from agentflow.mcp_server import http_app
 
     key = os.environ.get(KEY, "").strip()
     listening = listen(host, port, "" if key else f"set {KEY} to a key that clients must send")
     say(f"serving MCP at {url_of(host, listening)}/mcp (Ctrl-C ends it)")
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    config = uvicorn.Config(http_app(server, key), log_level="warning", timeout_graceful_shutdown=3)
-    with listening:
-        uvicorn.Server(config).run(sockets=[listening])
+    serve_at(listening, http_app(server, key))

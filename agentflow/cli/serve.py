@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentflow.cli.group import MISUSED, fail
-from agentflow.cli.listening import listen, url_of
+from agentflow.cli.listening import listen, serve_at, url_of
 from agentflow.cli.live import LearningOptions, serve_learning
 from agentflow.cli.option_groups import with_groups
 
@@ -37,8 +37,6 @@ def serve(
 
     With --learn, serve the agent, and train its planner on the questions whose answers are confirmed.
     """
-    import uvicorn
-
     from agentflow.rl.micro.server import build_app
 
     key = os.environ.get(KEY, "").strip()
@@ -58,9 +56,7 @@ def serve(
     option, modules = ("--model", "all modules of the agent") if first == "embedded" else ("--planner", "its planner")
     typer.echo(f"serving {', '.join(served)}, for {modules}, at {url} (Ctrl-C ends it)")
     typer.echo(f'try: agentflow solve "How many feet are 3 yards?" --corpus atlas {option} vllm:{first}@{url}')
-    config = uvicorn.Config(build_app(served, key), log_level="warning", timeout_graceful_shutdown=3)
-    with listening:
-        uvicorn.Server(config).run(sockets=[listening])
+    serve_at(listening, build_app(served, key))
 
 
 def _checkpoint(spec: str) -> "Checkpoint":
