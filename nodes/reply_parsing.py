@@ -138,15 +138,18 @@ def as_data(literal: ast.expr) -> Any:
     Raises ValueError for another expression.
     """
     try:
-        return _plain(ast.literal_eval(_JsonNames().visit(literal)))
+        return _plain(ast.literal_eval(JsonNames().visit(literal)))
     except (TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError("no literal") from error
 
 
-class _JsonNames(ast.NodeTransformer):
+class JsonNames(ast.NodeTransformer):
+    """Reads `true`, `false` and `null` in Python source as constants."""
+
     constants: ClassVar[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Return the constant that a name stands for, or the name."""
         return ast.Constant(self.constants[node.id]) if node.id in self.constants else node
 
 

@@ -9,8 +9,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import Any
 
+from agentflow.nodes.reply_parsing import JsonNames
 from agentflow.rl.policy.chat import FoundCall
 from agentflow.rl.policy.schemas import TYPES, types_of
 from agentflow.tools.json_codec import from_json, object_from_json
@@ -146,7 +147,7 @@ def _python_calls(body: str) -> list[FoundCall]:
         tree = ast.parse(body, mode="eval")
     except SyntaxError:
         tree = ast.parse(body.replace("\n", "\\n"), mode="eval")
-    calls = _JsonConstants().visit(tree).body
+    calls = JsonNames().visit(tree).body
     found = []
     for call in calls.elts if isinstance(calls, ast.List) else [calls]:
         if not isinstance(call, ast.Call) or call.args:
@@ -154,15 +155,6 @@ def _python_calls(body: str) -> list[FoundCall]:
         given = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
         found.append(FoundCall(ast.unparse(call.func), json.dumps(given, ensure_ascii=False)))
     return found
-
-
-class _JsonConstants(ast.NodeTransformer):
-    """Reads `true`, `false` and `null` as Python's constants."""
-
-    values: ClassVar = {"true": True, "false": False, "null": None}
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(self.values[node.id]) if node.id in self.values else node
 
 
 def llama(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
