@@ -40,7 +40,7 @@ def rescore(
 
     [run] = read_folders([folder])
     benchmarks = _benchmarks(run, benchmark or [])
-    with CountProgress(console(stderr=True), len(run.records), "scored again") as progress:
+    with CountProgress(console(stderr=True), "scored again", len(run.records)) as progress:
         asked = cached_judge(judge) if judge else None
         after, failures = asyncio.run(score_again(run.records, benchmarks, asked, progress.add))
     if failures:

@@ -199,13 +199,11 @@ def export(
     An adapter is merged. The export is checked: the model must reproduce the trainer's log-probabilities of recorded
     tokens.
     """
-    from agentflow.rl.run.export import Checked
     from agentflow.rl.run.export import export as write
 
-    checks: list[Checked | None] = []
-    step = write(checkpoint, directory, adapter=adapter, best=best, on_checked=checks.append)
+    step, checked = write(checkpoint, directory, adapter=adapter, best=best)
     typer.echo(f"the policy of step {step} is in {directory}")
-    typer.echo(f"checked: {checks[0]}" if checks[0] else "not checked: the run recorded no tokens of these weights")
+    typer.echo(f"checked: {checked}" if checked else "not checked: the run recorded no tokens of these weights")
     if hub:
         from agentflow.rl.run.model_card import push
 
@@ -232,7 +230,7 @@ def replay(
     from agentflow.rl.run.replay import Replay
 
     again = Replay(run, step, split)
-    with CountProgress(console(), len(again.rollouts), "") as view:
+    with CountProgress(console(), "", len(again.rollouts)) as view:
         found = asyncio.run(again.run(view.add))
     for difference in found.differences[:MOST_NAMED]:
         typer.echo(difference)

@@ -63,7 +63,7 @@ def try_app(
         policy, remark = trial_policy(model, settings)
         if remark:
             say(f"note: {remark}")
-        with CountProgress(out, len(asked) * rollouts, "rollouts") as progress:
+        with CountProgress(out, "rollouts", len(asked) * rollouts) as progress:
 
             def show(found: Rollout) -> None:
                 decode = policy.format.tokenizer.decode

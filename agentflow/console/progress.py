@@ -60,9 +60,6 @@ class EvalProgress(Bar):
 class CountProgress(Bar):
     """Finished items of a known total, and time left."""
 
-    def __init__(self, out: Console, total: int, says: str) -> None:
-        super().__init__(out, says, total)
-
     def add(self) -> None:
         """Count one finished item."""
         self.advance(self._task)

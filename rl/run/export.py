@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,7 @@ def export(
     *,
     adapter: bool = False,
     best: bool = False,
-    on_checked: Callable[[Checked | None], None] = lambda checked: None,
-) -> int:
+) -> tuple[int, Checked | None]:
     """Write the policy of a checkpoint to `directory`, atomically.
 
     The adapter of a LoRA run is merged into its base model. Weights in single precision are converted to float16, since
@@ -91,11 +90,10 @@ def export(
         directory: A new or empty folder.
         adapter: Also write a LoRA run's adapter, to `directory`/adapter.
         best: Write the step of a run with the highest held-out accuracy instead of the last one.
-        on_checked: Called with the comparison of the model's log-probabilities with those that the run recorded under
-            the same weights; None if it recorded none.
 
     Returns:
-        The training step of the checkpoint.
+        The training step of the checkpoint, and the comparison of the model's log-probabilities with those that the run
+        recorded under the same weights; None if it recorded none.
 
     Raises:
         ExportError: The checkpoint cannot be exported, or the written model differs from the trained one.
@@ -121,7 +119,7 @@ def export(
             _halve(folder)
             if own_tokenizer.is_dir():
                 shutil.copytree(own_tokenizer, folder / TOKENIZER)
-            on_checked(_checked(folder, run, step))
+            checked = _checked(folder, run, step)
             write_card(folder, directory.name, run, step)
             if directory.exists():
                 directory.rmdir()
@@ -130,7 +128,7 @@ def export(
         raise ExportError(
             f"cannot write {directory} ({error.strerror or error}); choose another folder", code="unwritable"
         ) from error
-    return step
+    return step, checked
 
 
 def _checkpoint(source: Path) -> Path:

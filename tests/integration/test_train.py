@@ -9,7 +9,7 @@ from agentflow.rl.algorithms.algorithm import RolloutFacts
 from agentflow.rl.algorithms.grpo import GRPO
 from agentflow.rl.run.alarm import MAX_EXACT_DRIFT
 from agentflow.rl.run.checkpoints import BEST, checkpoint_of, saved_steps
-from agentflow.rl.run.export import Checked, export
+from agentflow.rl.run.export import export
 from tests.integration.training import agentflow, lines, replayed, rollouts, token_step, train, trains
 
 pytest.importorskip("verl")
@@ -107,10 +107,9 @@ def test_supervised_rollouts_of_a_teacher_lower_the_loss(tmp_path: Path) -> None
         assert {value for call in calls for value in call.rollout} == {None}, "the teacher's probabilities are unknown"
         assert sum(sum(call.updated or ()) - sum(call.trainer or ()) for call in calls) > 0  # type: ignore[type-var]
     assert replayed(out, 3)
-    checks: list[Checked | None] = []
-    export(out, tmp_path / "planner", on_checked=checks.append)
-    assert checks[0] is not None
-    assert checks[0].same
+    _, checked = export(out, tmp_path / "planner")
+    assert checked is not None
+    assert checked.same
 
 
 # The presets' options, and an adapter that two ranks train: several updates a step, at another temperature than 1
@@ -154,9 +153,9 @@ def test_every_option_reaches_the_trainer(adapter: Path) -> None:
 
 def test_the_export_of_an_adapter_that_two_ranks_trained_is_what_they_trained(adapter: Path, tmp_path: Path) -> None:
     """Full weights are exported unrounded from elsewhere in a checkpoint; an adapter is put together and merged."""
-    model, checks = tmp_path / "planner", list[Checked | None]()
-    assert export(adapter, model, adapter=True, on_checked=checks.append) == 1
-    [checked] = checks
+    model = tmp_path / "planner"
+    step, checked = export(adapter, model, adapter=True)
+    assert step == 1
     assert checked is not None
     assert checked.after < checked.before / 2
     assert (model / "adapter" / "adapter_model.safetensors").is_file()

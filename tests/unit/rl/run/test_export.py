@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_the_last_whole_checkpoint_becomes_a_folder_that_the_embedded_model_reads(run: Path, tmp_path: Path) -> None:
-    assert export(run, tmp_path / "planner") == 3
+    assert export(run, tmp_path / "planner")[0] == 3
     weights = load_file(tmp_path / "planner" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
     assert json.loads((tmp_path / "planner" / "config.json").read_text())["dtype"] == "float16"
@@ -60,10 +60,10 @@ def validate(run: Path, **accuracies: float) -> None:
 def test_the_best_step_can_be_asked_for_after_its_checkpoint_is_gone(run: Path, tmp_path: Path) -> None:
     validate(run, step_0=0.9, step_2=0.8, step_3=0.7, step_4=0.6)
     (run / "checkpoints" / LATEST).write_text("4")
-    assert export(run, tmp_path / "last") == 4
+    assert export(run, tmp_path / "last")[0] == 4
     keep_best(run, TrainingLog(run).accuracies())
     shutil.rmtree(run / "checkpoints/global_step_3")
-    assert export(run, tmp_path / "best", best=True) == 3
+    assert export(run, tmp_path / "best", best=True)[0] == 3
     for name, step in (("last", 4), ("best", 3)):
         weights = load_file(tmp_path / name / "model.safetensors")
         tensors = load_file(checkpoint.write(tmp_path / f"{name}-start") / "model.safetensors")
@@ -79,7 +79,7 @@ def test_it_can_be_named_from_within_the_run(
 ) -> None:
     """A checkpoint that was named by nothing but its own name had no run, which was a traceback."""
     monkeypatch.chdir(run / folder)
-    assert export(Path(source), tmp_path / "planner") == step
+    assert export(Path(source), tmp_path / "planner")[0] == step
     assert (tmp_path / "planner" / TOKENIZER).is_dir()
 
 
@@ -113,10 +113,7 @@ def replies(run: Path, tmp_path: Path) -> dict[int, TokenReply]:
 
 
 def exported(run: Path, directory: Path) -> Checked | None:
-    checks: list[Checked | None] = []
-    export(run, directory, on_checked=checks.append)
-    [found] = checks
-    return found
+    return export(run, directory)[1]
 
 
 def token_step(reply: TokenReply, updated: list[float], trainer: list[float]) -> TokenStep:
