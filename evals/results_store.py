@@ -18,7 +18,7 @@ from typing import IO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agentflow.evals.record import Dataset, EvaluationSettings, Key, Provenance, Record
+from agentflow.evals.record import EvaluationSettings, Key, Provenance, Record
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings, write_settings
 from agentflow.graph.run.garbage import rarely_collected
 from agentflow.graph.run.recorder import calls_file, calls_line, hash_of
@@ -201,7 +201,8 @@ def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
     )
     different = [name for name in now if before[name] != now[name]]
-    different += [name for name, ours in settings.benchmarks.items() if _differ(old.benchmarks.get(name), ours)]
+    both = settings.benchmarks.keys() & old.benchmarks.keys()
+    different += [name for name in both if settings.benchmarks[name].digest != old.benchmarks[name].digest]
     if different:
         raise ResultsError(
             f"{folder} was made with other settings ({', '.join(sorted(different))}); use the same, or choose another "
@@ -218,7 +219,3 @@ def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
         "provenance": old.provenance,
     }
     return settings.model_copy(update=grown)
-
-
-def _differ(old: Dataset | None, new: Dataset) -> bool:
-    return old is not None and old.digest != new.digest

@@ -22,10 +22,7 @@ def parse(text: str) -> str:
     tagged: list[str] = [found.strip() for found in _TAGGED.findall(reply) if found.strip()]
     if tagged:
         return tagged[-1]
-    return _unmarked(read_labels(reply, LABELS).get("answer", reply))
-
-
-def _unmarked(answer: str) -> str:
+    answer = read_labels(reply, LABELS).get("answer", reply)
     match = re.fullmatch(r"(\*\*|__|`|\"|')(?P<inner>[^*_`\"']+)\1", answer)
     return str(match["inner"]).strip() if match else answer
 

@@ -81,11 +81,8 @@ def _offered(spec: str) -> tuple[Check, Endpoint | None, dict[str, int | None]]:
         down = isinstance(error, httpx.TransportError)
         return (spec, "no" if down else "-", f"{says}; is the server running?" if down else says), endpoint, {}
     known = "" if endpoint.model in lengths else f", and not '{endpoint.model}'"
-    return (
-        (spec, "-" if known else "ok", f"{endpoint.base_url} answers; {listed(list(lengths))}{known}"),
-        endpoint,
-        lengths,
-    )
+    says = f"{endpoint.base_url} answers; {listed(list(lengths))}{known}"
+    return (spec, "-" if known else "ok", says), endpoint, lengths
 
 
 def _requests(context: Context) -> list[Request]:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import zip_longest
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.box import SIMPLE_HEAD
@@ -46,9 +45,7 @@ class RunView:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
 

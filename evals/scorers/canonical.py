@@ -82,9 +82,6 @@ def _layout(text: str) -> str:
 
 def _folded(text: str) -> str:
     if not _MEANT.search(text):
-        return _without_accents(text.casefold())
+        apart = unicodedata.normalize("NFKD", text.casefold())
+        return "".join(one for one in apart if not unicodedata.combining(one))  # without accents
     return _WORD.sub(lambda word: word[0].casefold() if word[0].islower() or word[0].istitle() else word[0], text)
-
-
-def _without_accents(text: str) -> str:
-    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))

@@ -1,4 +1,4 @@
-"""Functions shared by the algorithms: comparison of a group's rewards, and token weights."""
+"""Functions shared by the algorithms: comparison of a group's rewards."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -41,14 +41,3 @@ def by_question(rollouts: Sequence[RolloutFacts], compare: Callable[[Floats], Fl
 def every_call(rollouts: Sequence[RolloutFacts], values: Sequence[float]) -> list[list[float]]:
     """Repeat the value of each rollout for each of its calls."""
     return [[value] * len(rollout.lengths) for rollout, value in zip(rollouts, values, strict=True)]
-
-
-def per_trajectory(rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
-    """Return weights 1 / (G T |a|): equal for all trajectories, for the calls of one, and for the tokens of a call."""
-    return [[1 / (len(rollouts) * len(rollout.lengths) * length) for length in rollout.lengths] for rollout in rollouts]
-
-
-def per_token(rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
-    """Return equal weights for all tokens of the step, as verl's token-mean."""
-    tokens = sum(sum(rollout.lengths) for rollout in rollouts)
-    return [[1 / tokens] * len(rollout.lengths) for rollout in rollouts]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
-from agentflow.rl.algorithms.estimators import by_question, every_call, per_trajectory, standardised
+from agentflow.rl.algorithms.estimators import by_question, every_call, standardised
 
 
 class FlowGRPO(Algorithm):
@@ -28,5 +28,5 @@ class FlowGRPO(Algorithm):
         return every_call(rollouts, by_question(rollouts, standardised))
 
     def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
-        """Return weights 1 / (G T |a|)."""
-        return per_trajectory(rollouts)
+        """Return weights 1 / (G T |a|): equal for all trajectories, the calls of one, and the tokens of a call."""
+        return [[1 / (len(rollouts) * len(one.lengths) * length) for length in one.lengths] for one in rollouts]

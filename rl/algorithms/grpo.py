@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
-from agentflow.rl.algorithms.estimators import every_call, per_token, split_by_question, standardised
+from agentflow.rl.algorithms.estimators import every_call, split_by_question, standardised
 
 
 class GRPO(Algorithm):
@@ -35,5 +35,6 @@ class GRPO(Algorithm):
         return every_call(rollouts, found)
 
     def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
-        """Return the same weight for every token of the step."""
-        return per_token(rollouts)
+        """Return the same weight for every token of the step, as verl's token-mean."""
+        tokens = sum(sum(rollout.lengths) for rollout in rollouts)
+        return [[1 / tokens] * len(rollout.lengths) for rollout in rollouts]

@@ -77,10 +77,8 @@ def concurrency(config: DictConfig) -> int:
 def ray_options(config: DictConfig) -> dict[str, Any]:
     """Return the arguments of ray.init; a local Ray gets at least as many CPUs as the run requests."""
     options: dict[str, Any] = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)  # type: ignore[assignment]
-    if config.ray_address is None:
-        needed = places(config)
-        if options.get("num_cpus") is None:
-            options["num_cpus"] = max(needed, usable_cores())
+    if config.ray_address is None and options.get("num_cpus") is None:
+        options["num_cpus"] = max(places(config), usable_cores())
     return options
 
 

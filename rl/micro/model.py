@@ -12,6 +12,7 @@ one token's values.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +94,15 @@ class MicroModel:
 
     def __init__(self, config: MicroConfig, weights: Weights) -> None:
         """`weights` have Hugging Face names as keys. Raises ValueError if one is missing or has the wrong shape."""
-        tensors = _Tensors(weights)
+        take = partial(_tensor, weights)
         hidden = config.hidden_size
         self.config = config
         self._products = products_for(_shapes(config))
         cut = self._products.layout.cut
-        self._embedding = tensors.take("model.embed_tokens.weight", config.vocab_size, hidden)
-        self._layers = [_layer(config, tensors, f"model.layers.{i}.", cut) for i in range(config.layers)]
-        head = self._embedding if config.tied else tensors.take("lm_head.weight", config.vocab_size, hidden)
-        self._head = cut(head * tensors.take("model.norm.weight", hidden))
+        self._embedding = take("model.embed_tokens.weight", config.vocab_size, hidden)
+        self._layers = [_layer(config, take, f"model.layers.{i}.", cut) for i in range(config.layers)]
+        head = self._embedding if config.tied else take("lm_head.weight", config.vocab_size, hidden)
+        self._head = cut(head * take("model.norm.weight", hidden))
         self._rotation = _rotation(config)
 
     @classmethod
@@ -233,19 +234,14 @@ def _swiglu(gate_up: Floats) -> Floats:
     return activation
 
 
-class _Tensors:
-    """Access to the checkpoint's tensors that checks their shapes."""
-
-    def __init__(self, weights: Weights) -> None:
-        self._weights = weights
-
-    def take(self, name: str, *shape: int) -> Floats:
-        if name not in self._weights:
-            raise ValueError(f"model.safetensors lacks {name}")
-        tensor = self._weights[name]
-        if tensor.shape != shape:
-            raise ValueError(f"model.safetensors: {name} has shape {tensor.shape}, config.json says {shape}")
-        return tensor.astype(np.float32)
+def _tensor(weights: Weights, name: str, *shape: int) -> Floats:
+    """Return a tensor of the checkpoint. Raises ValueError if it is missing or has another shape."""
+    if name not in weights:
+        raise ValueError(f"model.safetensors lacks {name}")
+    tensor = weights[name]
+    if tensor.shape != shape:
+        raise ValueError(f"model.safetensors: {name} has shape {tensor.shape}, config.json says {shape}")
+    return tensor.astype(np.float32)
 
 
 def _shapes(config: MicroConfig) -> frozenset[tuple[int, int]]:
@@ -255,25 +251,25 @@ def _shapes(config: MicroConfig) -> frozenset[tuple[int, int]]:
     return frozenset({(qkv, hidden), (hidden, heads), (2 * ff, hidden), (hidden, ff), (config.vocab_size, hidden)})
 
 
-def _layer(config: MicroConfig, tensors: _Tensors, prefix: str, cut: Callable[[Floats], Matrix]) -> Layer:
+def _layer(config: MicroConfig, take: Callable[..., Floats], prefix: str, cut: Callable[[Floats], Matrix]) -> Layer:
     hidden, ff = config.hidden_size, config.ff_size
     weights, biases = [], []
     for name, heads in (("q", config.heads), ("k", config.kv_heads), ("v", config.kv_heads)):
         width = heads * config.head_dim
-        weight = tensors.take(f"{prefix}self_attn.{name}_proj.weight", width, hidden)
-        bias = tensors.take(f"{prefix}self_attn.{name}_proj.bias", width)
+        weight = take(f"{prefix}self_attn.{name}_proj.weight", width, hidden)
+        bias = take(f"{prefix}self_attn.{name}_proj.bias", width)
         if name != "v":
             weight, bias = _interleaved(weight, config.head_dim), _interleaved(bias, config.head_dim)
         scale = np.float32(config.head_dim**-0.5 if name == "q" else 1)
         weights.append(weight * scale)
         biases.append(bias * scale)
-    gate_up = [tensors.take(f"{prefix}mlp.{name}_proj.weight", ff, hidden) for name in ("gate", "up")]
+    gate_up = [take(f"{prefix}mlp.{name}_proj.weight", ff, hidden) for name in ("gate", "up")]
     return Layer(
-        qkv=cut(np.concatenate(weights) * tensors.take(f"{prefix}input_layernorm.weight", hidden)),
+        qkv=cut(np.concatenate(weights) * take(f"{prefix}input_layernorm.weight", hidden)),
         qkv_bias=np.concatenate(biases),
-        out=cut(tensors.take(f"{prefix}self_attn.o_proj.weight", hidden, config.heads * config.head_dim)),
-        gate_up=cut(np.concatenate(gate_up) * tensors.take(f"{prefix}post_attention_layernorm.weight", hidden)),
-        down=cut(tensors.take(f"{prefix}mlp.down_proj.weight", hidden, ff)),
+        out=cut(take(f"{prefix}self_attn.o_proj.weight", hidden, config.heads * config.head_dim)),
+        gate_up=cut(np.concatenate(gate_up) * take(f"{prefix}post_attention_layernorm.weight", hidden)),
+        down=cut(take(f"{prefix}mlp.down_proj.weight", hidden, ff)),
     )
 
 

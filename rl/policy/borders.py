@@ -27,9 +27,6 @@ class Tokenizer(Hashable, Protocol):
     def apply_chat_template(self, conversation: list[TemplateMessage], **options: Any) -> Any:
         """Return the text of a conversation."""
 
-    def get_vocab(self) -> dict[str, int]:
-        """Return the id of each token."""
-
     def encode(self, text: str, **options: Any) -> list[int]:
         """Return the ids of a text."""
 

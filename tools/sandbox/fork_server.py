@@ -144,7 +144,8 @@ class ForkServer:
         try:
             with open(_SOURCE, encoding="utf-8") as file:
                 text = file.read()
-            _set_environment(path)
+            # What a program may expect. The host's environment never reaches the server.
+            os.environ["HOME"] = os.environ["TMPDIR"] = path
             confine(self._surroundings, limits, path, slot, server)
             _report(_REPORT, {"started": True})
         except BaseException as error:  # the program must not run after any failure
@@ -209,11 +210,6 @@ def _keep_only(descriptors: list[int]) -> None:
     for place, copy in zip(_PLACES, copies, strict=True):
         os.dup2(copy, place)
     os.closerange(max(_PLACES) + 1, _HIGHEST)
-
-
-def _set_environment(path: str) -> None:
-    """Set the variables that a program may expect. The host's environment never reaches the server."""
-    os.environ["HOME"] = os.environ["TMPDIR"] = path
 
 
 def _forget_server() -> None:
