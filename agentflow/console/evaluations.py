@@ -82,10 +82,8 @@ def _questions(group: "GroupSummary") -> str:
 def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple[str, str]]:
     total = summary.total
     yield "", ""
-    yield (
-        "accuracy",
-        f"{total.accuracy:.3f} (95 % interval {interval[0]:.3f} to {interval[1]:.3f}, n = {_questions(total)})",
-    )
+    span = f"95 % interval {interval[0]:.3f} to {interval[1]:.3f}"
+    yield "accuracy", f"{total.accuracy:.3f} ({span}, n = {_questions(total)})"
     for k, share in summary.pass_at.items():
         yield f"pass@{k}", f"{share:.3f}"
     for name, mean in summary.metrics.items():
@@ -120,16 +118,12 @@ def _usage(summary: "Summary", prices: "Mapping[str, Price]") -> Iterable[tuple[
     known = [one for one in costs.values() if one is not None]
     all_of_it = f", ${sum(known):.4f}" if known and len(known) == len(costs) else ""
     tokens = summary.tokens
-    yield (
-        "tokens",
-        f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written, {summary.calls:,} model calls{all_of_it}",
-    )
+    number = f"{tokens.input_tokens:,} read, {tokens.output_tokens:,} written"
+    yield "tokens", f"{number}, {summary.calls:,} model calls{all_of_it}"
     if right := summary.total.correct:
         each = f", ${sum(known) / right:.4f}" if all_of_it else ""
-        yield (
-            "per right answer",
-            f"{summary.calls / right:.1f} model calls, {tokens.total_tokens / right:,.0f} tokens{each}",
-        )
+        number = f"{summary.calls / right:.1f} model calls, {tokens.total_tokens / right:,.0f} tokens"
+        yield "per right answer", f"{number}{each}"
     for module, (of, _) in modules.items():
         dollars = "" if costs[module] is None else f", ${costs[module]:.4f}"
         yield f"  {one_line(module)}", f"{of.input_tokens:,} read, {of.output_tokens:,} written{dollars}"

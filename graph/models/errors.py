@@ -45,10 +45,8 @@ def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, str]:
             return "unreachable", f"cannot connect ({_reason(error)}); is the server running, and is the URL right?"
         case openai.APITimeoutError():
             slow = f"a slow one may need {SILENCE_VARIABLE} above {endpoint.silence:g}"
-            return (
-                "timeout",
-                f"the server has sent nothing for too long; does it hang, or is it overloaded? If not, {slow}",
-            )
+            cause = "the server has sent nothing for too long; does it hang, or is it overloaded?"
+            return "timeout", f"{cause} If not, {slow}"
         case openai.APIConnectionError() | StreamCutError():
             return "cut", f"the connection broke off ({_reason(error)}); try again, or look at the server's log"
         case openai.APIError():
@@ -56,10 +54,8 @@ def _explain(endpoint: Endpoint, error: Exception) -> tuple[str, str]:
             return "server_error", f"the server failed while replying: {detail}; try again"
         case _:
             reason = f"{type(error).__name__}: {one_line(endpoint.without_key(str(error)), 120)}"
-            return (
-                "bad_reply",
-                f"the reply is no chat completion ({reason}); does the base URL speak the OpenAI protocol?",
-            )
+            remedy = "does the base URL speak the OpenAI protocol?"
+            return "bad_reply", f"the reply is no chat completion ({reason}); {remedy}"
 
 
 def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[str, str]:
@@ -83,10 +79,8 @@ def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[s
             code = "bad_setting" if error.param in _SETTINGS else "bad_request"
             return code, f"request refused ({error.status_code}): {detail}; {remedy}"
         case status if 300 <= status < 400:
-            return (
-                "redirected",
-                f"redirected ({status}) to {error.response.headers.get('location', '?')}; use that base URL",
-            )
+            location = error.response.headers.get("location", "?")
+            return "redirected", f"redirected ({status}) to {location}; use that base URL"
         case status:
             return "server_error", f"the server failed ({status}): {detail}; try again, or look at the server's log"
 
@@ -95,15 +89,11 @@ def _explain_not_found(endpoint: Endpoint, detail: str) -> tuple[str, str]:
     try:
         offered = list(context_lengths(endpoint))
     except (httpx.HTTPError, ValueError):
-        return (
-            "not_found",
-            f"not found (404): {detail}; check the model's name, and the base URL, which usually ends in /v1",
-        )
+        remedy = "check the model's name, and the base URL, which usually ends in /v1"
+        return "not_found", f"not found (404): {detail}; {remedy}"
     if endpoint.model in offered:
-        return (
-            "no_chat",
-            f"not found (404): {detail}; the endpoint lists the model but does not serve chat completions for it",
-        )
+        problem = "the endpoint lists the model but does not serve chat completions for it"
+        return "no_chat", f"not found (404): {detail}; {problem}"
     return "unknown_model", f"there is no model '{endpoint.model}' (404); {listed(offered)}"
 
 

@@ -106,7 +106,9 @@ class Endpoint:
 @lru_cache(maxsize=256)
 def parse(spec: str) -> ModelSpec:
     """Return the parts of `spec`. Raises ModelError (configuration) if it is invalid."""
-    name, base_url = _split_url(spec.strip())
+    text = spec.strip()
+    at = max(text.rfind("@http://"), text.rfind("@https://"))
+    name, base_url = (text, None) if at < 0 else (text[:at], text[at + 1 :])
     provider, _, model = name.partition(":")
     if not provider:
         raise ModelError(
@@ -118,8 +120,8 @@ def parse(spec: str) -> ModelSpec:
             configuration=True,
             code="bad_spec",
         )
-    _, at, version = model.rpartition("@")
-    if provider in PROVIDERS and base_url is None and at and not re.fullmatch(r"[\d-]+", version):
+    _, sign, version = model.rpartition("@")
+    if provider in PROVIDERS and base_url is None and sign and not re.fullmatch(r"[\d-]+", version):
         raise ModelError(
             f"what follows @ in '{one_line(spec, 100)}' is no URL; write {provider}:NAME@http://HOST:PORT/v1",
             configuration=True,
@@ -159,11 +161,6 @@ def endpoint_of(spec: ModelSpec) -> Endpoint:
         remedy = f"set it to a number of seconds, such as {DEFAULT_SILENCE}, or unset it"
         raise ModelError(f"{SILENCE_VARIABLE} is not a time: {remedy}", configuration=True, code="bad_seconds")
     return Endpoint(spec.provider, spec.model, base_url, key or NO_KEY, float(seconds))
-
-
-def _split_url(spec: str) -> tuple[str, str | None]:
-    at = max(spec.rfind("@http://"), spec.rfind("@https://"))
-    return (spec, None) if at < 0 else (spec[:at], spec[at + 1 :])
 
 
 def _checked(base_url: str) -> str:
