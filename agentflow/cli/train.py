@@ -1,13 +1,15 @@
 """`agentflow train`, `agentflow export` and `agentflow replay`: train a policy, export it, and replay a step."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from agentflow.cli.group import FAILED, MISUSED, fail, say
+from agentflow.cli.option_groups import OptionGroup, with_groups
 from agentflow.cli.options import check_training
 from agentflow.console.progress import CountProgress, TrainView
 from agentflow.console.rollouts import print_held_out
@@ -19,64 +21,57 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-Tasks = Annotated[Path | None, typer.Option(metavar="FILE", help="Tasks of a graph: JSON lines, JSON, CSV or parquet.")]
-TestTasks = Annotated[
-    Path | None, typer.Option("--test", metavar="FILE", help="Test tasks; by default, one task in five.")
-]
-Reward = Annotated[
-    str, typer.Option(metavar="MODULE:FUNCTION", help="Reward of a task and the final state; by default, its answer.")
-]
-Nodes = Annotated[
-    str, typer.Option(metavar="PATH,...", help="Nodes that learn, as in planner,research/agent; by default, all.")
-]
-Context = Annotated[str, typer.Option(metavar="JSON|FILE", help="The graph's context.")]
-Config = Annotated[str, typer.Option(metavar="JSON|FILE", help="LangChain's config of each run, or its configurable.")]
+@dataclass
+class AppOptions(OptionGroup):
+    """How an agent's graph is run and rewarded."""
 
+    PANEL = "Agent"
 
-def app_settings(
-    words: list[str] | None,
-    tasks: Path | None,
-    test: Path | None,
-    reward: str,
-    nodes: str,
-    context: str = "",
-    config: str = "",
-) -> list[str]:
-    """Return the settings of a call: key=value words, and the app that the first other word names."""
-    from agentflow.rl.apps.loading import full_name
-    from agentflow.rl.settings import setting
+    tasks: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Tasks of a graph: JSON lines, JSON, CSV or parquet.")
+    ] = None
+    reward: Annotated[
+        str,
+        typer.Option(metavar="MODULE:FUNCTION", help="Reward of a task and the final state; by default, its answer."),
+    ] = ""
+    nodes: Annotated[
+        str, typer.Option(metavar="PATH,...", help="Nodes that learn, as in planner,research/agent; by default, all.")
+    ] = ""
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="Test tasks; by default, one task in five.")] = None
+    context: Annotated[str, typer.Option(metavar="JSON|FILE", help="The graph's context.")] = ""
+    config: Annotated[
+        str, typer.Option(metavar="JSON|FILE", help="LangChain's config of each run, or its configurable.")
+    ] = ""
 
-    words = list(words or [])
-    apps = [word for word in words if "=" not in word and ":" in full_name(word)][:1]
-    given = {"tasks": str(tasks or ""), "test": str(test or ""), "reward": reward, "nodes": nodes}
-    given |= {"context": context, "config": config}
-    return [
-        *(setting("app", full_name(name)) for name in apps),
-        *(
-            f"options.{word}" if word.startswith(("answer=", "rollout=")) else word
-            for word in words
-            if word not in apps
-        ),
-        *(setting(f"options.{name}", value) for name, value in given.items() if value),
-    ]
+    def settings(self, words: Sequence[str]) -> list[str]:
+        """Return the settings of a call: key=value words, and the app that the first other word names."""
+        from agentflow.rl.apps.loading import full_name
+        from agentflow.rl.settings import setting
+
+        apps = [word for word in words if "=" not in word and ":" in full_name(word)][:1]
+        return [
+            *(setting("app", full_name(name)) for name in apps),
+            *(
+                f"options.{word}" if word.startswith(("answer=", "rollout=")) else word
+                for word in words
+                if word not in apps
+            ),
+            *(setting(f"options.{name}", str(value)) for name, value in asdict(self).items() if value),
+        ]
 
 
 @app.command(
     epilog="Example: agentflow train --preset atlas-cpu steps=10 out=runs/short\n\n"
     "Example: agentflow train my_pkg.my_agent:agent --tasks tasks.jsonl --reward my_pkg.my_agent:score"
 )
+@with_groups
 def train(
+    options: AppOptions,
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="[MODULE:AGENT] [KEY=VALUE]...", help="What is trained, and settings to change."),
     ] = None,
     preset: Annotated[str, typer.Option(metavar="NAME", help="The preset; a wrong name lists them.")] = "atlas-cpu",
-    tasks: Tasks = None,
-    reward: Reward = "",
-    nodes: Nodes = "",
-    test: TestTasks = None,
-    context: Context = "",
-    config: Config = "",
     show: Annotated[
         bool, typer.Option("--show", help="Check the settings, print them and exit; --show all: verl's too.")
     ] = False,
@@ -109,7 +104,7 @@ def train(
 
     whole = show and "all" in (words or [])  # --show all
     given = [word for word in words or [] if not (whole and word == "all")]
-    chosen = app_settings(given, tasks, test, reward, nodes, context, config)
+    chosen = options.settings(given)
     if show or estimate:
         composed = compose_settings(preset, chosen)
         names = type(check(composed).settings).model_fields

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from agentflow.cli.group import FAILED, fail, say
+from agentflow.cli.option_groups import with_groups
 from agentflow.cli.options import check_training
-from agentflow.cli.train import Config, Context, Nodes, Reward, Tasks, TestTasks, app_settings
+from agentflow.cli.train import AppOptions
 from agentflow.console.progress import CountProgress
 from agentflow.console.rollouts import print_preview, print_rollout
 from agentflow.console.terminal import console
@@ -19,17 +20,13 @@ app = typer.Typer()
 @app.command(
     "try", epilog="Example: agentflow try my_pkg.my_agent:agent --tasks tasks.jsonl --reward my_pkg.my_agent:score"
 )
+@with_groups
 def try_app(
+    options: AppOptions,
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="[MODULE:AGENT] [KEY=VALUE]...", help="What would be trained, and settings to change."),
     ] = None,
-    tasks: Tasks = None,
-    reward: Reward = "",
-    nodes: Nodes = "",
-    test: TestTasks = None,
-    context: Context = "",
-    config: Config = "",
     model: Annotated[
         str,
         typer.Option(
@@ -52,7 +49,7 @@ def try_app(
     from agentflow.rl.rollout.rollout import Rollout
     from agentflow.rl.settings import TrainingSettings, compose_settings
 
-    chosen = app_settings(words, tasks, test, reward, nodes, context, config)
+    chosen = options.settings(words or [])
     settings = TrainingSettings.of(compose_settings(preset, chosen))
     trained = load_app(settings.app, **settings.options)
     graph, asked = trained.built(), trained.tasks("train", limit)

@@ -10,7 +10,7 @@ from langgraph.cache.memory import InMemoryCache
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from agentflow.cli.train import app_settings
+from agentflow.cli.train import AppOptions
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.loading import load_app
 from agentflow.rl.apps.trainable import AppError
@@ -69,7 +69,7 @@ async def test_files_and_the_names_of_langgraph_json(
 
 def test_an_app_and_its_options_are_named_on_the_command_line() -> None:
     pytest.importorskip("hydra")
-    said = app_settings(["tests.agents.exported:builder", "answer=a:b", "steps=2"], None, None, "", "", config="{}")
+    said = AppOptions(config="{}").settings(["tests.agents.exported:builder", "answer=a:b", "steps=2"])
     assert said == ["app='tests.agents.exported:builder'", "options.answer=a:b", "steps=2", "options.config='{}'"]
 
 
