@@ -70,10 +70,8 @@ class ItemRunner:
     ) -> None:
         """Run every item, at most `concurrency` at a time; `on_end` is called with each record when its item ends.
 
-        An item that has a record in `answered` is not run again, only scored.
-
-        Raises:
-            ModelError: The settings are wrong; running items are cancelled.
+        An item that has a record in `answered` is not run again, only scored. Raises ModelError, after cancelling the
+        running items, if the settings are wrong.
         """
         waiting = iter(items)
 

@@ -41,8 +41,7 @@ MUST_RETURN: dict[str, tuple[str, ...]] = {
 def checked_nodes(nodes: Mapping[str, CustomNode]) -> dict[str, Callable[[Any, Runtime[Context]], Awaitable[Any]]]:
     """Return the nodes as the graph runs them: async, with checks of their updates.
 
-    Raises:
-        ValueError: A name is not that of a built-in node, or a node is not callable.
+    Raises ValueError if a name is not that of a built-in node, or a node is not callable.
     """
     for name, node in nodes.items():
         if name not in MUST_RETURN:

@@ -104,8 +104,7 @@ class Toolbox:
     async def examine(self, context: Context) -> AvailableTools:
         """Return the available and the unavailable tools.
 
-        Raises:
-            ModelError: The context names a tool that does not exist, is not granted, or is confusable with another.
+        Raises ModelError if the context names a tool that does not exist, is not granted, or is like another.
         """
         specs = tuple(dict.fromkeys([*context.tools, *self._specs]))
         model, sampling, search = context.model_of("tools"), context.sampling_of("tools"), context.search

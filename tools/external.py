@@ -39,9 +39,8 @@ def is_external(spec: str) -> bool:
 async def load(spec: str) -> list[BaseTool]:
     """Return the tools that an external spec names.
 
-    Raises:
-        SpecError: The spec is invalid; a retry does not help.
-        Unavailable: The tools cannot be used at present.
+    Raises SpecError if the spec is invalid, which a retry does not help, and Unavailable if the tools cannot be used
+    at present.
     """
     prefix, plain = _split(spec)
     if plain.startswith("mcp:"):

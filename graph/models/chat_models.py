@@ -26,9 +26,8 @@ MAKERS = {"gpt-": "openai", "claude-": "anthropic", "gemini-": "google_genai", "
 def initialised(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
     """Return the chat model that LangChain's `init_chat_model` makes for `spec`, with `sampling`.
 
-    Raises:
-        ModelError: LangChain does not know the provider, the provider's package is not installed, or the model cannot
-            be made, such as without a key.
+    Raises ModelError if LangChain does not know the provider, the provider's package is not installed, or the model
+    cannot be made, such as without a key.
     """
     from langchain.chat_models import init_chat_model
 

@@ -78,8 +78,7 @@ class Connections:
     ) -> aiohttp.ClientResponse:
         """Return the response to a POST, which may be an error's. Its body is read unless a stream was asked for.
 
-        Raises:
-            openai.APITimeoutError, openai.APIConnectionError: There is no response.
+        Raises openai.APITimeoutError or openai.APIConnectionError if there is no response.
         """
         to, failures = _located(URL(url)), 0
         while True:

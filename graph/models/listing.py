@@ -32,11 +32,8 @@ class _Listing(BaseModel):
 def context_lengths(endpoint: Endpoint) -> dict[str, int | None]:
     """Return the context length in tokens of each model that GET base_url/models lists, None where it is not stated.
 
-    Blocks for a few seconds at most.
-
-    Raises:
-        httpx.HTTPError: The endpoint does not answer, or answers with an error status.
-        ValueError: The answer is not a list of models.
+    Blocks for a few seconds at most. Raises httpx.HTTPError if the endpoint does not answer or answers with an error
+    status, and ValueError if the answer is not a list of models.
     """
     headers = {"Authorization": f"Bearer {endpoint.key}"}
     response = httpx.get(f"{endpoint.base_url}/models", headers=headers, timeout=_TIMEOUT)
@@ -56,8 +53,7 @@ def listed(models: list[str]) -> str:
 def with_sole_model(endpoint: Endpoint) -> Endpoint:
     """Return `endpoint`, which names no model, with the name of the only model that it lists.
 
-    Raises:
-        ModelError: The list cannot be requested, or does not have exactly one model.
+    Raises ModelError if the list cannot be requested, or does not have exactly one model.
     """
     if PROVIDERS[endpoint.provider].needs_key:
         raise ModelError(

@@ -133,8 +133,7 @@ def parse(spec: str) -> ModelSpec:
 def endpoint_of(spec: ModelSpec) -> Endpoint:
     """Return the endpoint of `spec`, whose provider is in the table. Reads the environment.
 
-    Raises:
-        ModelError: There is no base URL, or a required API key is missing.
+    Raises ModelError if there is no base URL, or a required API key is missing.
     """
     provider = PROVIDERS[spec.provider]
     base_url = spec.base_url or provider.base_url

@@ -52,8 +52,8 @@ def langsmith_tracing(project: str = "") -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """Replace the client's log of each failed request with one line at the end."""
     log = logging.getLogger("langsmith")
-    level, log_level = log.level, logging.CRITICAL
-    log.setLevel(log_level)
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:

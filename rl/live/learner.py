@@ -151,9 +151,8 @@ class Learner:
         }
         words = [setting(name, str(value)) for name, value in texts.items()]
         words += [f"options.tools={json.dumps(list(context.tools))}", f"options.max_turns={context.max_turns}"]
-        words += [f"seed={number}"]
-        words += [*TRAINING, f"train_tasks={tasks}", f"questions={min(tasks, QUESTIONS)}", "options.max_tokens=128"]
-        words += settings.training
+        words += [f"seed={number}", f"train_tasks={tasks}", f"questions={min(tasks, QUESTIONS)}"]
+        words += [*TRAINING, "options.max_tokens=128", *settings.training]
         await self._command(number, "train", "--preset", "atlas-cpu", *words)
         new = self.weights(number).with_suffix(".new")
         shutil.rmtree(new, ignore_errors=True)

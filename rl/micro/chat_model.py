@@ -173,8 +173,7 @@ def checkpoint(model: str = "") -> Checkpoint:
     """Load the checkpoint in the directory `model`, or the shipped one of that name; "" is the seed with the trained
     planner. Only the planner that ships declines what it is not sure of; a directory's is as it was trained.
 
-    Raises:
-        ModelError: There is no valid checkpoint; `configuration` is True.
+    Raises ModelError (configuration) if there is no valid checkpoint.
     """
     directory = SHIPPED.get(model) or Path(model).expanduser().resolve()
     try:

@@ -147,9 +147,8 @@ class Engine:
         and are not part of it. `on_token` gets each token and its log-probability, on the worker's thread, and must not
         raise.
 
-        Raises:
-            ContextWindowExceeded: The prompt fills all positions of the model.
-            ValueError: The prompt is empty or has an unknown token, or a parameter is out of range.
+        Raises ContextWindowExceeded if the prompt fills all positions of the model, and ValueError if it is empty or
+        has an unknown token, or a parameter is out of range.
         """
         prompt = np.array(prompt_ids, np.int64)
         self._check(prompt, temperature, top_p, max_tokens, stop)

@@ -96,8 +96,7 @@ def _figures(run: Path, step: int) -> str:
 def push(folder: Path, repository: str) -> str:
     """Upload an exported model to a new, private repository of a hub, or to one that there is, and return its address.
 
-    Raises:
-        PushError: The hub refuses it or cannot be reached, or there is no token.
+    Raises PushError if the hub refuses it or cannot be reached, or there is no token.
     """
     from huggingface_hub import HfApi
 
