@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.tools import BaseTool
@@ -20,7 +20,7 @@ from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
 from agentflow.tools.mcp.spec import servers as mcp_servers
 from agentflow.tools.mcp.tools import tools_of
-from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object
+from agentflow.tools.named_object import NamedObjectError, is_object_name, made_by, named_object
 from agentflow.tools.untrusted_text import bounded_line
 
 __all__ = ["SpecError", "Unavailable", "approve", "check_names", "is_external", "load"]
@@ -119,26 +119,15 @@ def _of_python(spec: str) -> list[BaseTool]:
         raise SpecError(f"'{bounded_line(spec, 120)}' is no tool: write module:attribute or mcp:...", code="bad_spec")
     try:
         found: Any = named_object(spec)
+        if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
+            found = found.get_tools()
+        elif not isinstance(found, BaseTool) and callable(found):
+            found = made_by(found, spec, "tool", "; a function that is a tool itself has LangChain's @tool before it")
     except NamedObjectError as error:
         raise SpecError(str(error), code=error.code) from error
-    if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
-        found = found.get_tools()
-    elif not isinstance(found, BaseTool) and callable(found):
-        found = _made(found, spec)
     tools = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
     if not tools or not all(isinstance(tool, BaseTool) for tool in tools):
         raise SpecError(
             f"{spec} is a {type(found).__name__}, not a LangChain tool or a list of them", code="wrong_type"
         )
     return tools
-
-
-def _made(make: Callable[[], object], spec: str) -> object:
-    try:
-        return make()
-    except Exception as error:  # as above
-        raise SpecError(
-            f"{spec} makes no tool if called without arguments ({error_line(error)}); a function that is a tool "
-            "itself has LangChain's @tool before it",
-            code="factory_failed",
-        ) from error

@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -41,6 +42,17 @@ def named_object(name: str) -> object:
     except (Exception, SystemExit) as error:  # the user's module may raise any exception
         raise NamedObjectError(f"{name} cannot be imported ({error_line(error)})", code="import_failed") from error
     return found
+
+
+def made_by(function: Callable[[], object], name: str, kind: str, hint: str = "") -> object:
+    """Return what the user's function of this name makes. Raises NamedObjectError."""
+    try:
+        return function()
+    except Exception as error:  # it may raise any exception
+        raise NamedObjectError(
+            f"{name} makes no {kind} when it is called without arguments ({error_line(error)}){hint}",
+            code="factory_failed",
+        ) from error
 
 
 def _imported(path: Path) -> ModuleType:

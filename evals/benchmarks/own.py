@@ -24,7 +24,7 @@ from agentflow.evals.scorers.number import as_number, number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score, decided
 from agentflow.graph.run.task import Task
-from agentflow.tools.named_object import NamedObjectError, error_line, is_object_name, named_object
+from agentflow.tools.named_object import NamedObjectError, is_object_name, made_by, named_object
 from agentflow.tools.redaction import cut
 
 Row = Mapping[str, Any]
@@ -51,7 +51,7 @@ def load(spec: str) -> Benchmark:
     try:
         found = named_object(spec)
         if callable(found) and not isinstance(found, Benchmark):
-            found = _made(found, spec)
+            found = made_by(found, spec, "benchmark")
     except NamedObjectError as error:
         raise BenchmarkError(str(error), code=error.code) from error
     if isinstance(found, Benchmark):
@@ -140,13 +140,3 @@ def _text(one: Task, answer: str) -> Score:
 def by_letter(one: Task, answer: str) -> Score:
     """Score the choice of an option."""
     return option(answer, one.data["options"], one.data["letter"])
-
-
-def _made(make: Callable[[], object], spec: str) -> object:
-    try:
-        return make()
-    except Exception as error:  # the user's function runs here, and may raise anything
-        raise BenchmarkError(
-            f"{spec} makes no benchmark when it is called without arguments ({error_line(error)})",
-            code="factory_failed",
-        ) from error
