@@ -163,9 +163,7 @@ class EvaluationRun:
     async def run(self, left: Sequence[Item], *, concurrency: int, on_record: Callable[[Record], None]) -> None:
         """Run and score the items in `left`; `on_record` is called with each record after it is stored.
 
-        Raises:
-            ModelError: The settings are wrong.
-            OSError: A record cannot be written.
+        Raises ModelError if the settings are wrong, and OSError if a record cannot be written.
         """
         request = self.request
         plan = ItemRunner(

@@ -155,3 +155,9 @@ class EvaluationSettings(RunSettings):
     def number(self) -> int:
         """Number of samples of all tasks: the denominator."""
         return self.epochs * sum(dataset.questions for dataset in self.benchmarks.values())
+
+    @property
+    def planner(self) -> str:
+        """The planner's model for tables, after the name of the agent if it is a baseline."""
+        spec = self.context.model_name_of("planner")
+        return spec if self.agent == "agentflow" else f"{self.agent}: {spec}"

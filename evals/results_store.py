@@ -143,15 +143,6 @@ def store_scores(folder: Path, records: Sequence[Record], settings: Mapping[str,
         raise ResultsError(f"cannot write to {folder} ({error.strerror})", code="unwritable") from error
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return read_regular(path)
-    except OSError as error:
-        raise ResultsError(
-            f"{path} cannot be read ({error.strerror}); name an evaluation's folder", code="unreadable"
-        ) from error
-
-
 def lock(file: IO[bytes], folder: Path) -> None:
     """Lock a file of a run folder until it is closed. Raises ResultsError if another process holds it."""
     try:
@@ -175,7 +166,12 @@ def drop_torn_line(file: IO[bytes]) -> None:
 
 def lines_of(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
     """Yield the lines of a file, without an incomplete last one. Raises ResultsError."""
-    *lines, _torn = _content(path).split(b"\n")
+    try:
+        *lines, _torn = read_regular(path).split(b"\n")
+    except OSError as error:
+        raise ResultsError(
+            f"{path} cannot be read ({error.strerror}); name an evaluation's folder", code="unreadable"
+        ) from error
     for number, line in enumerate(lines, start=1):
         try:
             yield model_from_json(kind, line)

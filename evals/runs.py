@@ -28,12 +28,6 @@ class Run:
     settings: EvaluationSettings
     records: list[Record]
 
-    @property
-    def planner(self) -> str:
-        """Return the planner's model for tables, after the name of the agent if it is a baseline."""
-        spec = self.settings.context.model_name_of("planner")
-        return spec if self.settings.agent == "agentflow" else f"{self.settings.agent}: {spec}"
-
     @cached_property
     def cells(self) -> list["Cell"]:
         """Return the results, one cell per benchmark."""
@@ -77,7 +71,7 @@ class Run:
         total = group_summary("", records, number)
         return Cell(
             run=self.name,
-            planner=self.planner,
+            planner=self.settings.planner,
             benchmark=benchmark,
             max_turns=self.settings.context.max_turns,
             questions=questions,

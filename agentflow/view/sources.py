@@ -181,9 +181,7 @@ def evaluation_facts(settings: EvaluationSettings | None, rows: Sequence[Row]) -
     found: dict[str, Any] = {"ended": len(rows), "number": number, "correct": correct}
     found |= {"accuracy": correct / number if number else None, "so_far": correct / len(rows) if rows else None}
     if settings:
-        spec = settings.context.model_name_of("planner")
-        planner = spec if settings.agent == "agentflow" else f"{settings.agent}: {spec}"
-        found |= {"what": ", ".join(settings.benchmarks), "planner": planner}
+        found |= {"what": ", ".join(settings.benchmarks), "planner": settings.planner}
     return found
 
 

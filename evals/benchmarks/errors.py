@@ -19,13 +19,10 @@ class TokenNeeded(BenchmarkError):
 
 
 def refused(refusal: str, row: Mapping[str, object], error: Exception, *, hidden: bool = False) -> BenchmarkError:
-    """Return the error for a row that a reader refused.
+    """Return the error for a row that a reader refused. `refusal` begins it: "line 3 of quiz.jsonl is no question".
 
-    Args:
-        refusal: "line 3 of quiz.jsonl is no question", which begins the message.
-        row: The row; its columns are listed if one is absent.
-        error: One of `READING`. A KeyError names the columns that were expected.
-        hidden: Leave out the error's text, which may contain a gated question.
+    A KeyError names the columns that were expected. `hidden` leaves out the text of others, which may contain a gated
+    question.
     """
     if isinstance(error, KeyError):
         columns = bounded_line(", ".join(map(str, row)), 200) or "none"

@@ -24,7 +24,8 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the data of tables and charts. It contains no text of a benchmark."""
     return {
         "runs": [
-            {"name": run.name, "planner": run.planner, "settings": run.settings.model_dump(mode="json")} for run in runs
+            {"name": run.name, "planner": run.settings.planner, "settings": run.settings.model_dump(mode="json")}
+            for run in runs
         ],
         "cells": [
             {**asdict(cell), "error_rate": cell.error_rate, "most": cell.most} for run in runs for cell in run.cells

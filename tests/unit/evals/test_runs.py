@@ -69,7 +69,10 @@ def test_names_tell_folders_apart_and_the_planner_names_the_row(tmp_path: Path) 
     planners = {"x/seed": "openai:p", "y/seed": ""}
     folders = [write_run(tmp_path / name, [record(0)], planner=planner) for name, planner in planners.items()]
     runs = read_runs(folders)
-    assert [(run.name, run.planner) for run in runs] == [("x/seed", "openai:p"), ("y/seed", "embedded:trained")]
+    assert [(run.name, run.settings.planner) for run in runs] == [
+        ("x/seed", "openai:p"),
+        ("y/seed", "embedded:trained"),
+    ]
     assert [run.name for run in read_runs(folders[:1])] == ["seed"]
     with fails(ResultsError, "named_twice"):
         read_runs([folders[0], folders[0] / ".." / "seed"])
