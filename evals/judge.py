@@ -18,7 +18,7 @@ from pathlib import Path
 
 import platformdirs
 from langchain_core.messages import HumanMessage, SystemMessage
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import DETERMINISTIC, Model, is_decision_model, name_of
@@ -26,7 +26,7 @@ from agentflow.graph.models.loading import aload_model, complete, decide
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.trace import append
 from agentflow.nodes.reply_parsing import bare, read_labels
-from agentflow.tools.json_codec import model_from_json
+from agentflow.tools.json_codec import readable_lines
 from agentflow.tools.redaction import ending
 
 PROMPT = """\
@@ -92,15 +92,10 @@ class Judge:
     def __init__(self, model: Model, *, cache: Path | None = None) -> None:
         """Load the cache. `model` is a model as for any module; `cache` is a file that stores verdicts."""
         self.model, self._cache = model, cache
-        self._replies: dict[str, str] = {}
+        kept = readable_lines(cache, _Kept) if cache else ()  # the judge is asked again where a line is torn
+        self._replies = {one.key: one.reply for one in kept}
         self._asking: dict[str, asyncio.Lock] = {}
         self._calls = asyncio.Semaphore(CALLS)
-        for line in cache.read_bytes().splitlines() if cache and cache.exists() else ():
-            try:
-                kept = model_from_json(_Kept, line)
-            except ValidationError:
-                continue  # incomplete because the process was killed; the judge is asked again
-            self._replies[kept.key] = kept.reply
 
     async def decide(self, question: str, gold: str, answer: str) -> Decision:
         """Return the decision; an empty answer is INCORRECT without a call. Raises ModelError if the model fails."""

@@ -6,6 +6,8 @@ pydantic's parser do not have it.
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +53,13 @@ def model_from_json(kind: type[Model], text: bytes) -> Model:
         if b"\\u" not in text:
             raise
         return kind.model_validate_json(without_lone_surrogates(text.decode("utf-8", "replace")))
+
+
+def readable_lines(path: Path, kind: type[Model]) -> Iterator[Model]:
+    """Yield the models of a file's lines, none if there is no file. Unreadable lines, as a kill leaves, are skipped."""
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with suppress(ValidationError):
+            yield model_from_json(kind, line)
 
 
 def read_regular(path: Path) -> bytes:

@@ -25,11 +25,11 @@ from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 from langchain_core.globals import get_llm_cache, set_llm_cache
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from agentflow.graph.run.trace import append
 from agentflow.rl.policy.chat import IDS, ChatRequest, Generate, TokenReply, digest
-from agentflow.tools.json_codec import model_from_json
+from agentflow.tools.json_codec import readable_lines
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import Run, interposed
 
@@ -126,11 +126,7 @@ class ReplayLogs:
         """Read the file. `live`: new responses are appended; else the logs are read-only."""
         self._path, self._live = path, live
         self._entries: dict[str, list[Entry]] = defaultdict(list)
-        for line in path.read_bytes().split(b"\n") if path.exists() else ():
-            try:
-                entry = model_from_json(Entry, line)
-            except ValidationError:
-                continue  # torn by a kill; the request is made again
+        for entry in readable_lines(path, Entry):  # the request of a torn line is made again
             self._entries[entry.rollout].append(entry)
 
     @property

@@ -21,8 +21,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from pydantic import ValidationError
-
 from agentflow.evals.run_folder import SETTINGS
 from agentflow.evals.statistics import paired_interval, pass_at
 from agentflow.graph.run.trace import to_line
@@ -31,7 +29,7 @@ from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace, rewarded
 from agentflow.rl.rollout.tokens import TokenStep, packed
 from agentflow.rl.run.alarm import MAX_DRIFT, alarm
 from agentflow.tools.coded_error import Cause
-from agentflow.tools.json_codec import from_json, model_from_json, object_from_json
+from agentflow.tools.json_codec import from_json, object_from_json, readable_lines
 
 Line = dict[str, Any]
 
@@ -156,14 +154,8 @@ class TrainingLog:
 
         A rollout stands there twice if its process was killed between its record and the end of its replay log.
         """
-        path, found = self.path_of(step, split), dict[str, RolloutTrace]()
-        for line in path.read_bytes().splitlines() if path.exists() else ():
-            try:
-                record = model_from_json(RolloutTrace, line)
-            except ValidationError:
-                continue
-            found[record.id] = record
-        return list(found.values())
+        records = readable_lines(self.path_of(step, split), RolloutTrace)
+        return list({record.id: record for record in records}.values())
 
     def accuracies(self) -> dict[int, float]:
         """Return the accuracy of each validated step that lost few tries, of those with as many rollouts as the last:

@@ -10,7 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from agentflow.tools.json_codec import from_json, model_from_json, read_regular, to_json, without_lone_surrogates
+from agentflow.tools.json_codec import (
+    from_json,
+    model_from_json,
+    read_regular,
+    readable_lines,
+    to_json,
+    without_lone_surrogates,
+)
 
 HALVES = st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00", "\\", "\\ud83d", '"', "é", "\x00", "\u2028"])
 STRINGS = st.lists(HALVES | st.text(max_size=5), max_size=6).map("".join)
@@ -48,6 +55,13 @@ def test_what_is_nested_too_deeply_is_a_value_error() -> None:
         from_json(DEEP)
     with pytest.raises(ValidationError):
         model_from_json(Any_, f'{{"value": {DEEP}'.encode())
+
+
+def test_torn_lines_of_a_file_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "lines.jsonl"
+    assert list(readable_lines(file, Any_)) == []
+    file.write_bytes(b'{"value": 1}\n{"val\n{"value": 2}\n{"value": ')
+    assert [one.value for one in readable_lines(file, Any_)] == [1, 2]
 
 
 def test_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
