@@ -2,7 +2,8 @@
 
 from typing import Literal, get_args
 
-AgentName = Literal["direct", "rag", "react", "team", "agentflow"]
+AgentName = Literal["direct", "rag", "react", "create_agent", "team", "agentflow"]
 """direct: one call without tools. rag: one search with the question, then one call. react: one policy in a loop with
-tools. team: planner, assistant and critic in turn, untrained. agentflow: AgentFlow's graph."""
+tools. create_agent: LangChain's own, with native tool calls. team: planner, assistant and critic in turn, untrained.
+agentflow: AgentFlow's graph."""
 AGENTS: tuple[AgentName, ...] = get_args(AgentName)

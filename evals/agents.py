@@ -7,7 +7,7 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from agentflow.evals.agent_names import AgentName
-from agentflow.evals.baselines import direct, rag, react, team
+from agentflow.evals.baselines import create_agent, direct, rag, react, team
 from agentflow.graph import agent
 from agentflow.graph.agent import Agent
 
@@ -26,6 +26,8 @@ def agent_graph(
             return rag.build_graph(tools)
         case "react":
             return react.build_graph(tools)
+        case "create_agent":
+            return create_agent.build_graph(tools)
         case "team":
             return team.build_graph(tools)
         case "agentflow":

@@ -133,7 +133,7 @@ class EvaluationSettings(RunSettings):
     file: str = ""
     """Name of the file of tasks, if they are not the benchmark's own."""
     agent: str = "agentflow"
-    """"agentflow", or a baseline: direct, react or team."""
+    """"agentflow", or a baseline."""
     context: Context
     """Models per module, tools, limits."""
     timeout: float | None = None

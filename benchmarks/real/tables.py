@@ -21,7 +21,7 @@ RECORDED = Path(__file__).parents[2] / "docs" / "lab" / "tables.json"
 SEARCHED = ("hotpotqa", "2wiki", "musique")
 FILES = {"gsm8k": "gsm8k/test.jsonl", "amc23": "amc23.jsonl", "medqa": "medqa_test.jsonl"}
 BENCHMARKS = ("gsm8k", "game24", *SEARCHED, "medqa", "amc23")
-AGENTS = ("direct", "rag", "react", "team", "agentflow")
+AGENTS = ("direct", "rag", "react", "create_agent", "team", "agentflow")
 SETTINGS = (
     "--retry",
     "--max-turns",

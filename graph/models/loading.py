@@ -112,7 +112,7 @@ async def reply_of(
     Raises ModelError for any failure of the provider, and for a reply that cannot be read (`reply.judged`); and
     TimeoutError and asyncio.CancelledError at the caller's own deadline.
     """
-    async with _explained(model):
+    async with explained(model):
         return _readable(await model.ainvoke(messages, config, **fields))
 
 
@@ -125,7 +125,8 @@ def _readable(reply: AIMessage) -> AIMessage:
 
 
 @asynccontextmanager
-async def _explained(model: BaseChatModel) -> AsyncIterator[None]:
+async def explained(model: BaseChatModel) -> AsyncIterator[None]:
+    """Raise a failure of the model's provider as ModelError, in one line with its remedy."""
     try:
         yield
     except (ModelError, TimeoutError):
@@ -179,7 +180,7 @@ async def decide(model: Any, conversation: Sequence[BaseMessage], question: Any)
 
     Raises as `reply_of` does.
     """
-    async with _explained(model):
+    async with explained(model):
         answer = (await model.ainvoke({"state": [*conversation], "questions": {"asked": question}})).answers["asked"]
         if answer.type != question.type:
             raise TypeError(f"it answered with a {answer.type}, not a {question.type}")
@@ -190,7 +191,7 @@ async def stream_text(context: Context, module: Module, messages: list[BaseMessa
     """Yield the reply of the run's model for `module` as it is written. Raises as `reply_of` does."""
     model, chunks = await aload_model(context.model_of(module), context.sampling_of(module)), []
     held, hidden = "", context.model_name_of(module) in _prompted
-    async with _explained(model):
+    async with explained(model):
         async for chunk in model.astream(messages, called_by(module)):
             chunks.append(chunk)
             held += chunk.text

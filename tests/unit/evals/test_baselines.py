@@ -1,5 +1,7 @@
 """The baselines: what a policy writes is read, and each graph gives a trace as AgentFlow's does."""
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
 from tests.cases import table
-from tests.fake_openai import FakeOpenAI
+from tests.fake_openai import FakeOpenAI, Fault, completion
 
 CARDS = standard_cards(["base_generator", "python_coder", "wikipedia_search"])
 PROGRAM = "Tool: python_coder\n```python\nprint(6 * 7)\n```"
@@ -88,6 +90,43 @@ async def test_each_leaves_a_trace_with_what_it_did(
     if status == "answered":
         assert trace.answer == "42"
         assert [(one.tool, one.result.output) for one in trace.turns[:1]] == [("python_coder", "42")][:turns]
+
+
+def native(body: dict[str, Any], name: str = "python_coder", after: str = "Answer: 42") -> Any:
+    """Asks for a program at first, as a server with native tool calls does, then answers, or asks for it for ever."""
+    if after and body["messages"][-1]["role"] == "tool":
+        return after
+    function = {"name": name, "arguments": json.dumps({"code": "print(6 * 7)"})}
+    calls = [{"id": "same", "type": "function", "function": function}]
+    whole = completion(body["model"], "", "tool_calls")
+    whole["choices"][0]["message"]["tool_calls"] = calls
+    return 200, whole
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "results", "calls"),
+    [
+        (native, "answered", [(None, "42")], 2),
+        (partial(native, name="calculator"), "answered", [("unknown_tool", "there is no tool 'calculator'")], 2),
+        (partial(native, after=""), "out_of_turns", [(None, "42")] * 2, 3),
+        (lambda _: "Answer: 42", "answered", [], 1),
+        (lambda _: REFUSED, "failed", [], 1),
+    ],
+)
+async def test_langchains_agent_leaves_a_trace_as_the_others_do(
+    script: Any, status: str, results: list[tuple[str | None, str]], calls: int
+) -> None:
+    trace = await solved("create_agent", script, max_turns=2)
+    assert (trace.status, trace.usage.calls) == (status, calls)
+    assert [(turn.result.error, turn.result.output) for turn in trace.turns] == results
+    assert all(turn.arguments == {"code": "print(6 * 7)"} for turn in trace.turns)
+    assert trace.answer == ("42" if status == "answered" else "")
+    assert set(trace.usage.modules) == (set() if status == "failed" else {"planner"})
+
+
+async def test_langchains_agent_keeps_to_its_time() -> None:
+    trace = await solved("create_agent", lambda _: Fault.HANG, max_seconds=0.5)
+    assert (trace.status, trace.turns) == ("out_of_time", [])
 
 
 async def test_rag_searches_once_with_the_question_and_answers_from_what_it_finds(tmp_path: Path) -> None:
