@@ -138,10 +138,13 @@ def _bare_program(code: str) -> str:
     return unfence(code.strip()) if code.lstrip().startswith("```") else code
 
 
-def call_in(plan: Plan, card: ToolCard) -> dict[str, Any] | None:
-    """Return the arguments of the call that the plan itself holds, or None if a model has to write them."""
+def call_in(plan: Plan, card: ToolCard, question: str) -> dict[str, Any] | None:
+    """Return the arguments of the call that the plan itself holds, or None if a model has to write them.
+
+    A tool that takes the whole step sees the question, too, of which a small model's step leaves out most.
+    """
     if card.takes_step:
-        return {card.takes_step: f"{plan.sub_goal}\n{plan.context}".strip()}
+        return {card.takes_step: f"{question}\n\n{plan.sub_goal}\n{plan.context}".strip()}
     given = given_input(plan.text)
     if not given:
         return None
@@ -277,7 +280,7 @@ class Executor:
 
     async def _write(self, context: Context, state: State, plan: Plan, card: ToolCard) -> str:
         """Return the model's reply with the call, or the call itself where it is the plan's step in its own words."""
-        if context.profile_of("executor") == "lean" and (arguments := call_in(plan, card)) is not None:
+        if context.profile_of("executor") == "lean" and (arguments := call_in(plan, card, state.question)) is not None:
             if not _failed_just_now(state.memory, plan, arguments):
                 return json.dumps(arguments)
             plan = plan.model_copy(update={"context": ""})

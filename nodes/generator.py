@@ -49,22 +49,24 @@ _UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.BAD_ARGUMENTS)
 """Failures of turns in which no tool was called, because a model's text could not be read."""
 
 
-def messages(question: str, memory: list[Turn], prompt: str = PROMPT) -> list[BaseMessage]:
+def messages(question: str, memory: list[Turn], prompt: str = PROMPT, profile: Profile = "paper") -> list[BaseMessage]:
     """Return the generator's conversation: the question and every turn that may hold a fact.
 
     Our own texts about a model's reply are left out, since a weak model repeats them as facts.
     """
-    return [SystemMessage(prompt), *demonstration(prompt), _found(question, memory)]
+    return [SystemMessage(prompt), *demonstration(prompt), _found(question, memory, profile)]
 
 
 def demonstration(prompt: str) -> list[BaseMessage]:
     """Return the example that stands after the lean prompt; none after another, which may ask for another form."""
-    return [_found(SUM, JUDGED[SUM]), AIMessage(ANSWERED)] if prompt == LEAN else []
+    return [_found(SUM, JUDGED[SUM], "lean"), AIMessage(ANSWERED)] if prompt == LEAN else []
 
 
-def _found(question: str, memory: list[Turn]) -> HumanMessage:
+def _found(question: str, memory: list[Turn], profile: Profile) -> HumanMessage:
     turns = [_described(turn) for turn in memory if _may_hold_a_fact(turn.action)]
-    return HumanMessage("\n\n".join([f"Question: {question}", *turns]))
+    asked = f"Question: {question}"
+    # A small model that reads it before five passages repeats them in place of an answer.
+    return HumanMessage("\n\n".join([*turns, asked] if profile == "lean" else [asked, *turns]))
 
 
 def _may_hold_a_fact(action: Action) -> bool:
@@ -87,11 +89,12 @@ class Generator:
         if state.status == "no_plan":
             spec, problem = context.model_name_of("planner"), state.memory[-1].plan.problem
             return _without_model(NO_PLAN.format(spec=spec, problem=problem))
-        prompt = context.prompts.get("generator", PROMPTS[context.profile_of("generator")])
+        profile = context.profile_of("generator")
+        prompt = context.prompts.get("generator", PROMPTS[profile])
         message_id = str(uuid4())
         try:
             async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
-                conversation = messages(state.question, state.memory, prompt)
+                conversation = messages(state.question, state.memory, prompt, profile)
                 conversation = with_attachments(conversation, state.messages, after=1 + len(demonstration(prompt)))
                 reply = await _reply(context, conversation, message_id)
         except TimeoutError:

@@ -67,8 +67,17 @@ async def test_a_run_may_stop_where_a_person_refused_its_call(scripted: Script) 
     assert (state.status, [turn.action.result.error for turn in state.memory]) == ("answered", [ErrorClass.REFUSED])
 
 
-@pytest.mark.parametrize("plan", [PLAN, FLAKY, "no plan"])
-async def test_a_third_turn_with_the_same_result_ends_the_run(scripted: Script, plan: str) -> None:
+async def test_a_call_that_finds_again_what_is_known_ends_the_run(scripted: Script) -> None:
+    script = scripted(planner=PLAN, verifier=CONTINUE)
+    state = await solve(script)
+    assert (state.status, len(state.memory), len(script.asked("verifier"))) == ("answered", 2, 1)
+    calls = [f'{{"text": "{number % 2}"}}' for number in range(4)]
+    state = await solve(scripted(planner=PLAN, verifier=CONTINUE, executor=calls))
+    assert (state.status, len(state.memory)) == ("answered", 3)
+
+
+@pytest.mark.parametrize("plan", [FLAKY, "no plan"])
+async def test_a_third_turn_that_fails_in_the_same_way_ends_the_run(scripted: Script, plan: str) -> None:
     script = scripted(planner=plan, verifier=CONTINUE)
     state = await solve(script)
     assert (state.status, len(state.memory)) == ("no_plan" if plan == "no plan" else "out_of_turns", 3)
@@ -95,8 +104,8 @@ async def test_turns_that_differ_are_not_the_same(scripted: Script) -> None:
 def test_a_plan_holds_the_call_if_its_input_is_one(tool: str, given: str, arguments: dict[str, Any] | None) -> None:
     card = ToolCard.of(echo) if tool == "echo" else standard_cards([tool])[tool]
     plan = Plan(text=f"Sub-Goal: a step\nTool: {tool}\nInput: {given}", sub_goal="a step", tool=tool, context=given)
-    assert executor.call_in(plan, card) == arguments
-    assert executor.call_in(plan.model_copy(update={"text": plan.text.replace("Input", "Context")}), card) is None
+    assert executor.call_in(plan, card, "Q?") == arguments
+    assert executor.call_in(plan.model_copy(update={"text": plan.text.replace("Input", "Context")}), card, "Q?") is None
 
 
 async def test_a_call_that_failed_is_not_made_again_as_it_was(scripted: Script) -> None:
@@ -111,7 +120,7 @@ async def test_a_call_that_failed_is_not_made_again_as_it_was(scripted: Script) 
 async def test_a_step_that_is_the_call_needs_no_executor(scripted: Script) -> None:
     script = scripted(planner="Sub-Goal: name a word\nTool: base_generator\nContext: six letters", verifier=STOP)
     state = await solve(script)
-    assert state.memory[0].action.arguments == {"query": "name a word\nsix letters"}
+    assert state.memory[0].action.arguments == {"query": "Which word?\n\nname a word\nsix letters"}
     assert script.asked("executor") == []
 
 
@@ -125,7 +134,7 @@ def test_the_planner_sees_a_plan_and_no_calls() -> None:
     for name in planner.EXAMPLES:
         [_, plan] = planner.demonstrations(planner.LEAN, [name], 4)
         parsed = planner.parse(plan.text, CARDS)
-        assert (parsed.tool, executor.call_in(parsed, CARDS[name]) is None) == (name, False)
+        assert (parsed.tool, executor.call_in(parsed, CARDS[name], "Q?") is None) == (name, False)
         assert plan.text in shown
     assert not any(example in shown for card in CARDS.values() for example in card.examples_as_json())
     own = CONTEXT.model_copy(update={"prompts": {"planner": "Plan with {tools}"}})
@@ -163,6 +172,14 @@ def test_a_verdict_of_one_line(reply: str, analysis: str, signal: str) -> None:
     verdict = verifier.parse(reply)
     assert (verdict.analysis, verdict.signal) == (analysis, signal)
     assert not reply.startswith("Verdict") or verifier.parse(verifier.reply_text(verdict, "lean")) == verdict
+
+
+async def test_the_generator_reads_the_question_after_what_was_found(scripted: Script) -> None:
+    script = scripted(verifier=STOP)
+    await solve(script)
+    shown = [message.text for message in script.asked("generator")[0] if message.type == "human"]
+    assert [text.splitlines()[-1].startswith("Question: ") for text in shown] == [True, True]
+    assert shown[1].endswith("\n\nQuestion: Which word?")
 
 
 def test_examples_stand_before_the_run_and_attachments_in_it() -> None:
