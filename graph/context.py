@@ -131,6 +131,12 @@ class Context(BaseModel):
         title="Analyst",
         description="Whether a run begins with an analysis of the question. auto: in the paper's profile only.",
     )
+    opening: Literal["auto", "search", "plan"] = Field(
+        default="auto",
+        title="Opening",
+        description="How a run begins. search: with a search for the question, if a tool finds passages; plan: with "
+        "the planner's first step. auto: search, in the lean profile only.",
+    )
     result_role: Literal["user", "tool"] = Field(
         default="user",
         title="Role of results",
@@ -323,6 +329,11 @@ class Context(BaseModel):
     def analyses(self) -> bool:
         """Return whether a run begins with an analysis."""
         return self.profile_of("analyst") == "paper" if self.analyst == "auto" else self.analyst == "on"
+
+    @property
+    def opens_with_search(self) -> bool:
+        """Return whether a run begins with a search for the question, if a tool finds passages."""
+        return self.profile_of("planner") == "lean" if self.opening == "auto" else self.opening == "search"
 
     def sampling_of(self, module: Module) -> Sampling:
         """Return the module's parameters. A spec's model has the deterministic default for each that is not set."""

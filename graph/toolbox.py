@@ -142,7 +142,8 @@ class Toolbox:
         if not is_external(spec):
             if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, search)):
                 raise Unavailable(problem)
-            return list(standard_tools([spec], ask, search).values())
+            built = await asyncio.to_thread(standard_tools, [spec], ask, search)  # which may read a corpus
+            return list(built.values())
         if spec not in self._specs and spec not in granted_tools():
             raise SpecError(
                 f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph", code="not_granted"

@@ -77,6 +77,9 @@ Of ten first plans of a model with 0.5 billion parameters, three could be read w
 ten with one. In the system prompt, small models copy an example; as earlier messages, they follow it.
 """
 
+OPENING = "Find what is written on the question."
+"""The sub-goal of the plan that opens a run where a tool finds passages."""
+
 PROGRAMS = """\
 Whatever can be computed, counted, spelt, sorted or searched for among cases is a step for python_coder. One program \
 may compute all that is asked."""
@@ -198,6 +201,16 @@ def parse(text: str, tools: Collection[str]) -> Plan:
     return plan.model_copy(update={"tool": tool, "error": error, "problem": problem})
 
 
+def opening(question: str, context: Context, cards: Mapping[str, ToolCard]) -> Plan | None:
+    """Return the plan with which a run begins, or None if the model writes it: a search for the question where a tool
+    finds passages. A small model asks for a part of the question, or computes with facts that it makes up.
+    """
+    finder = next((name for name, card in cards.items() if card.takes_question), "")
+    text = f"Sub-Goal: {OPENING}\nTool: {finder}\nInput: {question}"
+    begins = finder and context.opens_with_search
+    return Plan(text=text, sub_goal=OPENING, context=question, tool=finder) if begins else None
+
+
 def given_input(text: str) -> str:
     """Return the tool's input if a planner's reply has a line for it, as the lean prompt asks, else ""."""
     return read_labels(text, {"input": ("input",)}, ends=ECHOED).get("input", "")
@@ -245,7 +258,9 @@ def conversation_of(state: State, context: Context, cards: Mapping[str, ToolCard
     """Return the planner's conversation in a run."""
     profile = context.profile_of("planner")
     prompt = context.prompts.get("planner", PROMPTS[profile])
-    examples = demonstrations(prompt, cards, context.max_turns)
+    # A small model takes the step of an example again where the run began with a search, an example itself.
+    shown = [name for name, card in cards.items() if not (card.takes_question and context.opens_with_search)]
+    examples = demonstrations(prompt, shown, context.max_turns)
     tools = describe_tools(cards.values(), profile)
     turns = (state.question, state.analysis, state.memory, tools, context.max_turns)
     conversation = messages(*turns, prompt, examples=examples, profile=profile, result_role=context.result_role)
@@ -264,6 +279,8 @@ class Planner:
         try:
             async with asyncio.timeout(state.seconds_left()):
                 cards = (await self.toolbox.available_tools(context)).cards
+                if not state.memory and (plan := opening(state.question, context, cards)):
+                    return {"plan": plan, "action": None}
                 conversation = conversation_of(state, context, cards)
                 thought, reply = await thought_and_said(context, "planner", conversation, reply_form(cards))
         except TimeoutError:

@@ -1,9 +1,9 @@
 """The card of a tool, shown to the planner: its purpose, limits and examples.
 
 A tool carries its card in `tool.metadata["agentflow"]`: `description`, `limits`, `examples`, `side_effects`,
-`takes_step`, each optional. Missing fields are taken from the tool's own description: its purpose, and lines
-"Limits: ..." and "Example: {...}". If there is no example, one is generated from the schema. So any LangChain tool can
-be used unchanged.
+`takes_step`, `takes_question`, each optional. Missing fields are taken from the tool's own description: its purpose,
+and lines "Limits: ..." and "Example: {...}". If there is no example, one is generated from the schema. So any LangChain
+tool can be used unchanged.
 
 A card is bounded in size and its texts cannot add lines to a prompt, since the tool's author may be a remote server.
 """
@@ -63,6 +63,8 @@ class ToolCard(BaseModel):
     """
     takes_step: str = ""
     """Name of an argument that takes the planner's whole step, as it is written, in place of its input alone."""
+    takes_question: bool = False
+    """True if it finds passages for a whole question, and is no lookup by name: in the lean profile, it opens a run."""
     made_up: bool = False
     """True if the example is generated and only shows the form of a call. It must not be executed."""
 
@@ -124,6 +126,7 @@ class ToolCard(BaseModel):
             examples=examples or _illustration(schema),
             side_effects=own.get("side_effects") is not False,
             takes_step=str(own.get("takes_step") or ""),
+            takes_question=own.get("takes_question") is True,
             made_up=not examples,
         )
 

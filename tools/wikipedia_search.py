@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.card import UNKNOWN
-from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, is_address, is_local
+from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, holds_passages, is_address, is_local
 from agentflow.tools.encyclopedia.encyclopedia import Article, Encyclopedia, Found
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure
@@ -33,11 +33,26 @@ CARD = {
     "side_effects": False,
 }
 
+PASSAGES_CARD = {
+    "description": "Finds the passages of an encyclopedia that fit a question best.",
+    "limits": "Returns passages as they stand; does not reason or combine them.",
+    "examples": [{"query": "Where was Alan Turing born?"}],
+    "takes_question": True,
+    "side_effects": False,
+}
+"""The card where the source holds passages, which a question finds better than a name."""
+
 
 class Arguments(BaseModel):
     """Arguments of wikipedia_search."""
 
     query: str = Field(description="One name.")
+
+
+class PassageArguments(BaseModel):
+    """Arguments of wikipedia_search over passages."""
+
+    query: str = Field(description="One question, whole, with every name in it.")
 
 
 def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | None = None) -> BaseTool:
@@ -47,6 +62,8 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
     """
     corpus = source if isinstance(source, str) else type(source).__name__
     encyclopedia = encyclopedia_of(source) if isinstance(source, str) else source
+    passages = isinstance(source, str) and holds_passages(source)
+    card = PASSAGES_CARD if passages else CARD
     kept = None if isinstance(source, str) and is_local(corpus) else cache
 
     async def run(query: str) -> tuple[str, dict[str, str]]:
@@ -57,11 +74,11 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
     return StructuredTool.from_function(
         coroutine=run,
         name="wikipedia_search",
-        description=str(CARD["description"]),
-        args_schema=Arguments,
+        description=str(card["description"]),
+        args_schema=PassageArguments if passages else Arguments,
         response_format="content_and_artifact",
         metadata={
-            "agentflow": {**CARD, "model": "" if isinstance(source, str) and not is_address(source) else UNKNOWN}
+            "agentflow": {**card, "model": "" if isinstance(source, str) and not is_address(source) else UNKNOWN}
         },
     )
 

@@ -13,8 +13,9 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
     usage = [one for trace in traces for module in trace["usage"]["modules"].values() for one in module.values()]
     right = sum(trace["decision"] == "correct" for trace in traces)
     tokens = sum(one["total_tokens"] for one in usage)
-    called = [turn for turn in turns if turn["result"]["error"] not in ("bad_plan", "unknown_tool")]
-    # No verdict is asked where nothing was found.
+    called = [turn for turn in turns if _could_be_read(turn)]
+    # A run over passages begins without a plan of the model, and no verdict is asked where nothing was found.
+    planned = [turn for turn in turns if "planner" in turn.get("finish_reasons", {})]
     judged = [turn for turn in turns if "verifier" in turn.get("finish_reasons", {})]
 
     def share(which: list[dict[str, Any]], of: list[dict[str, Any]]) -> float:
@@ -24,7 +25,9 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
         "questions": len(traces),
         "right": right,
         "undecided": sum(trace["decision"] == "undecided" for trace in traces),
-        "plans read at the first try": share(_once(called, "planner"), turns),
+        "plans read at the first try": share(
+            [turn for turn in _once(planned, "planner") if _could_be_read(turn)], planned
+        ),
         "calls read": share([turn for turn in called if turn["result"]["error"] != "bad_arguments"], called),
         "verdicts read at the first try": share(_once(judged, "verifier"), judged),
         "turns with a tool error": share([turn for turn in called if turn["result"]["error"]], called),
@@ -32,6 +35,11 @@ def figures(traces: Iterable[dict[str, Any]]) -> dict[str, float]:
         "tokens": tokens / len(traces),
         "tokens per right answer": tokens / max(1, right),
     }
+
+
+def _could_be_read(turn: dict[str, Any]) -> bool:
+    """Return whether the turn's plan names a step with a tool."""
+    return turn["result"]["error"] not in ("bad_plan", "unknown_tool")
 
 
 def _once(turns: list[dict[str, Any]], module: str) -> list[dict[str, Any]]:

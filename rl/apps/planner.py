@@ -66,7 +66,8 @@ def trainable(
 ) -> Trainable:
     """Build the trainable app of `agent`: `nodes` call the policy, `settings` are the other fields of its `Context`.
 
-    Unless `settings` say otherwise, no reply of the frozen modules has an enforced form.
+    Unless `settings` say otherwise, no reply of the frozen modules has an enforced form, and the first step is the
+    planner's, which learns it, too.
 
     Raises AppError if there is no such agent.
     """
@@ -77,7 +78,8 @@ def trainable(
         "models": dict.fromkeys(modules, "policy"),
         "sampling": {module: {"max_tokens": max_tokens} for module in modules},
     }
-    context = Context.model_validate({"structured_output": "off", "max_seconds": CLOCK, **settings, **policy})
+    ours = {"structured_output": "off", "max_seconds": CLOCK, "opening": "plan"}
+    context = Context.model_validate({**ours, **settings, **policy})
 
     def rewarded(task: Task, state: Any) -> float | Awaitable[float | None] | None:
         return 0.0 if state.get("status") == "no_plan" else reward(task, state)

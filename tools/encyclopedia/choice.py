@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agentflow.tools.encyclopedia.encyclopedia import GROUP, Encyclopedia, LocalEncyclopedia, provider
+from agentflow.tools.encyclopedia.encyclopedia import GROUP, Encyclopedia, LocalEncyclopedia, is_of_passages, provider
 from agentflow.tools.encyclopedia.mediawiki import MediaWiki
 from agentflow.tools.encyclopedia.retrieval_server import RetrievalServer
 
@@ -26,6 +26,11 @@ def encyclopedia_of(corpus: str) -> Encyclopedia:
 def is_local(corpus: str) -> bool:
     """Return whether the corpus is on this machine: neither live nor an address."""
     return corpus != LIVE and not is_address(corpus)
+
+
+def holds_passages(corpus: str) -> bool:
+    """Return whether the corpus finds passages for a question, as a retrieval server and an index of short texts do."""
+    return is_address(corpus) or (is_local(corpus) and is_of_passages(corpus))
 
 
 def missing(corpus: str) -> str | None:

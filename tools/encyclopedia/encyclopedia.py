@@ -6,6 +6,7 @@ may build the index first.
 """
 
 import asyncio
+import sqlite3
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -63,12 +64,20 @@ class LocalEncyclopedia:
             corpus = _open(self._corpus)
         except CorpusError as error:
             raise ToolFailure(ErrorClass.TOOL_ERROR, str(error)) from error
-        passages = not provider(self._corpus) and corpus.is_of_passages
+        passages = is_of_passages(self._corpus)
         titled = [Article(page.title, page.text) for page in corpus.pages(name, k)]
         if titled and not passages:
             return Found(titled[0], [])
         closest = titled or [Article(hit.title, hit.text) for hit in corpus.search(name, k)]
         return Found(None, closest, passages=passages)
+
+
+def is_of_passages(corpus: str) -> bool:
+    """Return whether the texts of a local corpus are passages; False if it cannot be read, as its lookups then say."""
+    try:
+        return not provider(corpus) and _open(corpus).is_of_passages
+    except (CorpusError, sqlite3.DatabaseError):
+        return False
 
 
 @lru_cache(maxsize=16)

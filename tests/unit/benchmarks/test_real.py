@@ -21,7 +21,13 @@ def trace(decision: str, tokens: int, *turns: dict[str, Any]) -> dict[str, Any]:
 def test_figures_are_shares_of_turns_and_means_of_questions() -> None:
     found = figures(
         [
-            trace("correct", 300, turn(None, planner=1, verifier=1), turn("bad_arguments", planner=2, verifier=1)),
+            trace(
+                "correct",
+                300,
+                turn(None, verifier=1),
+                turn(None, planner=1, verifier=1),
+                turn("bad_arguments", planner=2, verifier=1),
+            ),
             trace("undecided", 100, turn("bad_plan", planner=2, verifier=2), turn("tool_error", planner=1, verifier=1)),
         ]
     )
@@ -30,9 +36,9 @@ def test_figures_are_shares_of_turns_and_means_of_questions() -> None:
         "right": 1,
         "undecided": 1,
         "plans read at the first try": 2 / 4,
-        "calls read": 2 / 3,
-        "verdicts read at the first try": 3 / 4,
-        "turns with a tool error": 2 / 3,
+        "calls read": 3 / 4,
+        "verdicts read at the first try": 4 / 5,
+        "turns with a tool error": 2 / 4,
         "calls": 2,
         "tokens": 200,
         "tokens per right answer": 400,

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import planner
+from agentflow.tools.encyclopedia.corpus import Passage
+from agentflow.tools.encyclopedia.corpus_build import build
 from agentflow.tools.external import SpecError
 from tests.failing import fails
 from tests.scripted import PLAN, Script, question
@@ -115,3 +118,13 @@ async def test_a_tool_that_vanished_while_a_run_was_paused_is_a_failed_turn(
     monkeypatch.setattr(Toolbox, "available_tools", only_to_the_planner)
     state = await build_graph([weather]).ainvoke(question(), context=Context(model=script.spec))
     assert state["memory"][0].action.result.output == "weather cannot be used any more"
+
+
+async def test_a_corpus_is_read_off_the_event_loop(tmp_path: Path) -> None:
+    """The development server refuses calls that block it."""
+    blockbuster = pytest.importorskip("blockbuster")
+    build(tmp_path / "passages.db", [Passage("Tarn", "Tarn is a country.")])
+    context = Context(model="openai:m", tools=["wikipedia_search"], corpus=str(tmp_path / "passages.db"))
+    with blockbuster.blockbuster_ctx():
+        found = await Toolbox().available_tools(context)
+    assert found.cards["wikipedia_search"].takes_question

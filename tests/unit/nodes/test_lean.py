@@ -32,6 +32,15 @@ async def flaky(text: str) -> str:
     raise ToolException("no such page")
 
 
+@tool
+async def passages(query: str) -> str:
+    """Finds passages."""
+    return f"Nothing but {query}"
+
+
+passages.metadata = {"agentflow": {"takes_question": True, "side_effects": False}}
+
+
 async def solve(script: Scripted, **fields: Any) -> State:
     context = Context(model=script.spec, profile="lean", **fields)
     return State.model_validate(await build_graph([echo, flaky]).ainvoke(question(), context=context))
@@ -172,6 +181,33 @@ def test_a_verdict_of_one_line(reply: str, analysis: str, signal: str) -> None:
     verdict = verifier.parse(reply)
     assert (verdict.analysis, verdict.signal) == (analysis, signal)
     assert not reply.startswith("Verdict") or verifier.parse(verifier.reply_text(verdict, "lean")) == verdict
+
+
+async def test_where_a_tool_finds_passages_a_run_begins_with_a_search_for_the_question(scripted: Script) -> None:
+    script = scripted(verifier=[CONTINUE, STOP])
+    graph, asked = build_graph([echo, passages]), "Which word?\n\nIt has five letters."
+    found = await graph.ainvoke(question(asked), context=Context(model=script.spec, profile="lean"))
+    turns = State.model_validate(found).memory
+    calls = [("passages", {"query": asked}), ("echo", {"text": "hello"})]
+    assert [(turn.plan.tool, turn.action.arguments) for turn in turns] == calls
+    [conversation] = script.asked("planner")
+    assert [message.text for message in conversation if message.type == "ai"][-1] == turns[0].plan.text
+    script = scripted()
+    for settings, first in (
+        ({"profile": "paper"}, "echo"),
+        ({"profile": "lean", "opening": "plan"}, "echo"),
+        ({"profile": "paper", "opening": "search"}, "passages"),
+    ):
+        found = await graph.ainvoke(question(asked), context=Context(model=script.spec, **settings))
+        assert State.model_validate(found).memory[0].plan.tool == first, settings
+
+
+def test_no_search_is_an_example_where_a_run_begins_with_one() -> None:
+    cards = {**CARDS, "wikipedia_search": CARDS["wikipedia_search"].model_copy(update={"takes_question": True})}
+    planned = CONTEXT.model_copy(update={"opening": "plan"})
+    for context, known, number in ((CONTEXT, CARDS, 2), (CONTEXT, cards, 1), (planned, cards, 2)):
+        conversation = planner.conversation_of(State(question="Q?"), context, known)
+        assert [message.type for message in conversation].count("ai") == number
 
 
 async def test_the_generator_reads_the_question_after_what_was_found(scripted: Script) -> None:

@@ -7,6 +7,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
 from agentflow import __version__
+from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia.choice import encyclopedia_of, is_local, missing
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
@@ -64,6 +65,16 @@ async def test_of_an_index_of_passages_those_of_the_title_or_the_closest_come_in
     build(tmp_path / "long.db", [Passage("Tarn", f"Part {number}.") for number in range(9)])
     first = await look_up("Tarn", str(tmp_path / "long.db"))
     assert first.output.splitlines() == [f"Tarn: Part {number}." for number in range(5)]
+
+
+def test_where_the_source_holds_passages_the_tool_takes_a_question(tmp_path: Path, corpus: str) -> None:
+    build(tmp_path / "passages.db", PASSAGES)
+    (tmp_path / "broken.db").write_bytes((tmp_path / "passages.db").read_bytes()[:5_000])
+    by_name = [corpus, "live", "atlas", str(tmp_path / "none.db"), str(tmp_path / "broken.db")]
+    by_question = [str(tmp_path / "passages.db"), "http://127.0.0.1:9/retrieve"]
+    for source in (*by_name, *by_question):
+        card = ToolCard.of(wikipedia_search(source))
+        assert (card.takes_question, card.side_effects) == (source in by_question, False), source
 
 
 async def test_no_hit_is_an_empty_result(corpus: str) -> None:

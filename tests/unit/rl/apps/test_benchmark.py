@@ -55,6 +55,7 @@ def test_its_options_are_given_by_name_and_set_the_search() -> None:
     app = load_app("agentflow.rl.apps.benchmark:benchmark", name="game24", frozen="atlas-oracle", **search)
     assert app.name == "game24"
     assert app.context().search == SearchSettings(corpus=search["corpus"], engine="serper", cache="use")
+    assert app.context().opening == "plan"
 
 
 def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
