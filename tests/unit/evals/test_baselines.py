@@ -13,6 +13,7 @@ from agentflow.evals.agents import agent_graph
 from agentflow.evals.baselines import direct, team
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.graph.context import Context
+from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
@@ -122,6 +123,7 @@ async def test_langchains_agent_leaves_a_trace_as_the_others_do(
     assert all(turn.arguments == {"code": "print(6 * 7)"} for turn in trace.turns)
     assert trace.answer == ("42" if status == "answered" else "")
     assert set(trace.usage.modules) == (set() if status == "failed" else {"planner"})
+    assert isinstance(trace.failure, ModelError) is (status == "failed")
 
 
 async def test_langchains_agent_keeps_to_its_time() -> None:

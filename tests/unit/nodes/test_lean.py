@@ -83,6 +83,8 @@ async def test_a_call_that_finds_again_what_is_known_ends_the_run(scripted: Scri
     calls = [f'{{"text": "{number % 2}"}}' for number in range(4)]
     state = await solve(scripted(planner=PLAN, verifier=CONTINUE, executor=calls))
     assert (state.status, len(state.memory)) == ("answered", 3)
+    state = await solve(scripted(planner=[PLAN, FLAKY], verifier=CONTINUE))
+    assert (state.status, len(state.memory)) == ("out_of_turns", 4)  # a failure is no result
 
 
 @pytest.mark.parametrize("plan", [FLAKY, "no plan"])

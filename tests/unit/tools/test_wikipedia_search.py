@@ -1,4 +1,6 @@
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from werkzeug import Response
 from agentflow import __version__
 from agentflow.tools.card import ToolCard
 from agentflow.tools.encyclopedia.choice import encyclopedia_of, is_local, missing
-from agentflow.tools.encyclopedia.corpus import Passage
+from agentflow.tools.encyclopedia.corpus import APPLICATION_ID, FORMAT, Passage
 from agentflow.tools.encyclopedia.corpus_build import build
 from agentflow.tools.encyclopedia.encyclopedia import Article
 from agentflow.tools.encyclopedia.mediawiki import MediaWiki
@@ -69,7 +71,8 @@ async def test_of_an_index_of_passages_those_of_the_title_or_the_closest_come_in
 
 def test_where_the_source_holds_passages_the_tool_takes_a_question(tmp_path: Path, corpus: str) -> None:
     build(tmp_path / "passages.db", PASSAGES)
-    (tmp_path / "broken.db").write_bytes((tmp_path / "passages.db").read_bytes()[:5_000])
+    with closing(sqlite3.connect(tmp_path / "broken.db")) as broken:
+        broken.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; VACUUM")
     by_name = [corpus, "live", "atlas", str(tmp_path / "none.db"), str(tmp_path / "broken.db")]
     by_question = [str(tmp_path / "passages.db"), "http://127.0.0.1:9/retrieve"]
     for source in (*by_name, *by_question):
