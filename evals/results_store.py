@@ -197,7 +197,7 @@ def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
     )
     different = [name for name in now if before[name] != now[name]]
-    both = settings.benchmarks.keys() & old.benchmarks.keys()
+    both = [name for name in settings.benchmarks if name in old.benchmarks]  # in their order
     different += [name for name in both if settings.benchmarks[name].digest != old.benchmarks[name].digest]
     if different:
         raise ResultsError(
