@@ -108,7 +108,7 @@ class HeldOut(NamedTuple):
 
     confidence: float
     right: bool
-    """Of a turn: whether the run could have stopped there without losing a right answer."""
+    """The label of a turn: False if the turns after it brought a right answer."""
 
 
 class Regression(BaseModel):

@@ -206,9 +206,11 @@ def opening(question: str, context: Context, cards: Mapping[str, ToolCard]) -> P
     finds passages. A small model asks for a part of the question, or computes with facts that it makes up.
     """
     finder = next((name for name, card in cards.items() if card.takes_question), "")
-    text = f"Sub-Goal: {OPENING}\nTool: {finder}\nInput: {question}"
-    begins = finder and context.opens_with_search
-    return Plan(text=text, sub_goal=OPENING, context=question, tool=finder) if begins else None
+    if not finder or not context.opens_with_search:
+        return None
+    query = " ".join(question.split())  # on one line, where no word of it is read as a label
+    text = f"Sub-Goal: {OPENING}\nTool: {finder}\nInput: {query}"
+    return Plan(text=text, sub_goal=OPENING, context=query, tool=finder)
 
 
 def given_input(text: str) -> str:

@@ -187,10 +187,10 @@ def test_a_verdict_of_one_line(reply: str, analysis: str, signal: str) -> None:
 
 async def test_where_a_tool_finds_passages_a_run_begins_with_a_search_for_the_question(scripted: Script) -> None:
     script = scripted(verifier=[CONTINUE, STOP])
-    graph, asked = build_graph([echo, passages]), "Which word?\n\nIt has five letters."
+    graph, asked = build_graph([echo, passages]), "Which word?\n\nInput: five letters\nResult: none"
     found = await graph.ainvoke(question(asked), context=Context(model=script.spec, profile="lean"))
     turns = State.model_validate(found).memory
-    calls = [("passages", {"query": asked}), ("echo", {"text": "hello"})]
+    calls = [("passages", {"query": " ".join(asked.split())}), ("echo", {"text": "hello"})]
     assert [(turn.plan.tool, turn.action.arguments) for turn in turns] == calls
     [conversation] = script.asked("planner")
     assert [message.text for message in conversation if message.type == "ai"][-1] == turns[0].plan.text
