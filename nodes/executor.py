@@ -144,7 +144,8 @@ def call_in(plan: Plan, card: ToolCard, question: str) -> dict[str, Any] | None:
     A tool that takes the whole step sees the question, too, of which a small model's step leaves out most.
     """
     if card.takes_step:
-        return {card.takes_step: f"{question}\n\n{plan.sub_goal}\n{plan.context}".strip()}
+        step = "" if plan.sub_goal.casefold() == question.casefold() else f"\n{plan.sub_goal}"
+        return {card.takes_step: f"{question}\n{step}\n{plan.context}".strip()}
     given = given_input(plan.text)
     if not given:
         return None

@@ -141,7 +141,7 @@ def test_a_killed_run_is_listed_and_gone_on_with(home: dict[str, str], server: s
     assert " waiting " in run(home, "threads", "list").stdout
     shown = run(home, "threads", "show", "t").stdout
     assert "t: waiting" in shown
-    assert 'base_generator {"query": "which word?"}' in shown
+    assert 'base_generator {"query": "Which word?"}' in shown
     same = ("solve", "--thread", "t", "--model", server)
     assert error(run(home, *same), MISUSED) == "thread t waits for approval of base_generator; add --approve"
     other = error(run(home, "solve", "--thread", "t", "--model", "atlas-oracle"), MISUSED)

@@ -105,6 +105,15 @@ async def test_a_plan_that_fails_a_third_time_ends_the_run_whatever_its_calls(sc
     assert len((await solve(scripted(planner=plans, verifier=STOP, executor=calls))).memory) == 4
 
 
+def test_a_tool_that_takes_the_step_sees_a_step_that_is_the_question_once() -> None:
+    card = standard_cards(["base_generator"])["base_generator"]
+    seen = [
+        executor.call_in(Plan(text="", sub_goal=step, tool="base_generator", context="2 g"), card, "Which word?")
+        for step in ("which word?", "find it")
+    ]
+    assert seen == [{"query": "Which word?\n\n2 g"}, {"query": "Which word?\n\nfind it\n2 g"}]
+
+
 async def test_turns_that_differ_are_not_the_same(scripted: Script) -> None:
     calls = [f'{{"text": "{number}"}}' for number in range(4)]
     state = await solve(scripted(verifier=CONTINUE, executor=calls), max_turns=4)
