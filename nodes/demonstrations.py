@@ -22,6 +22,8 @@ def _found(output: str) -> ToolResult:
     return ToolResult(status="ok", output=output)
 
 
+ROLLS = "A bakery sells 36 rolls an hour. How many does it sell from 8:00 to 18:30?"
+ROLLS_STEP = "Compute how many rolls are sold from 8:00 to 18:30."
 SUM = "What is 12 percent of 250?"
 JUDGED = {
     "How old was Marie Curie when she won her first Nobel Prize?": [
@@ -48,5 +50,13 @@ JUDGED = {
 }
 """Turns and their verdicts, by the question."""
 
-ANSWERED = "12 percent of 250 is 30.\nAnswer: 30"
-"""The generator's reply to the question `SUM`."""
+ANSWERED = {
+    ROLLS: (
+        [_turn(1, ROLLS_STEP, "python_coder", "print(36 * 10.5)", _found("378.0"))],
+        "It sells 378 rolls.\nAnswer: 378",
+    ),
+    SUM: (JUDGED[SUM], "12 percent of 250 is 30.\nAnswer: 30"),
+}
+"""Turns and the generator's reply, by the question. The first cannot be answered without its result: with the second
+alone, Qwen2.5-Coder-0.5B solved 10 of 80 questions anew, wrongly, whose right result stood before it.
+"""

@@ -15,7 +15,7 @@ from agentflow.graph.state import Action, State, Turn
 from agentflow.nodes.abstention import assess
 from agentflow.nodes.answer_text import AnswerStream, parse, shown
 from agentflow.nodes.attachments import with_attachments
-from agentflow.nodes.demonstrations import ANSWERED, JUDGED, SUM
+from agentflow.nodes.demonstrations import ANSWERED
 from agentflow.nodes.verifier import describe_turn, own_words
 from agentflow.tools.result import ErrorClass
 
@@ -54,12 +54,14 @@ def messages(question: str, memory: list[Turn], prompt: str = PROMPT, profile: P
 
     Our own texts about a model's reply are left out, since a weak model repeats them as facts.
     """
-    return [SystemMessage(prompt), *demonstration(prompt), _found(question, memory, profile)]
+    return [SystemMessage(prompt), *demonstrations(prompt), _found(question, memory, profile)]
 
 
-def demonstration(prompt: str) -> list[BaseMessage]:
-    """Return the example that stands after the lean prompt; none after another, which may ask for another form."""
-    return [_found(SUM, JUDGED[SUM], "lean"), AIMessage(ANSWERED)] if prompt == LEAN else []
+def demonstrations(prompt: str) -> list[BaseMessage]:
+    """Return the examples that stand after the lean prompt; none after another, which may ask for another form."""
+    shown = ANSWERED.items() if prompt == LEAN else ()
+    pairs = [(_found(question, memory, "lean"), AIMessage(reply)) for question, (memory, reply) in shown]
+    return [message for pair in pairs for message in pair]
 
 
 def _found(question: str, memory: list[Turn], profile: Profile) -> HumanMessage:
@@ -95,7 +97,7 @@ class Generator:
         try:
             async with asyncio.timeout(state.seconds_left() + context.answer_seconds):
                 conversation = messages(state.question, state.memory, prompt, profile)
-                conversation = with_attachments(conversation, state.messages, after=1 + len(demonstration(prompt)))
+                conversation = with_attachments(conversation, state.messages, after=1 + len(demonstrations(prompt)))
                 reply = await _reply(context, conversation, message_id)
         except TimeoutError:
             return {**_without_model(OUT_OF_TIME, message_id), "status": "out_of_time"}

@@ -22,6 +22,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.attachments import with_attachments
+from agentflow.nodes.demonstrations import ROLLS, ROLLS_STEP
 from agentflow.nodes.reply_parsing import bare, read_labels, without_loop
 from agentflow.nodes.verifier import own_words, repeats
 from agentflow.tools.card import ToolCard
@@ -59,8 +60,8 @@ PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
 EXAMPLES = {
     "python_coder": (
-        "A bakery sells 36 rolls an hour. How many does it sell from 8:00 to 18:30?",
-        "Compute how many rolls are sold from 8:00 to 18:30.",
+        ROLLS,
+        ROLLS_STEP,
         "```python\nfrom datetime import datetime\n\n# From 8:00 to 18:30\n"
         "opens, closes = datetime(2024, 1, 1, 8, 0), datetime(2024, 1, 1, 18, 30)\n"
         "hours = (closes - opens).total_seconds() / 3600\n# 36 rolls an hour\nprint(36 * hours)\n```",

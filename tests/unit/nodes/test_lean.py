@@ -225,8 +225,8 @@ async def test_the_generator_reads_the_question_after_what_was_found(scripted: S
     script = scripted(verifier=STOP)
     await solve(script)
     shown = [message.text for message in script.asked("generator")[0] if message.type == "human"]
-    assert [text.splitlines()[-1].startswith("Question: ") for text in shown] == [True, True]
-    assert shown[1].endswith("\n\nQuestion: Which word?")
+    assert all(text.splitlines()[-1].startswith("Question: ") for text in shown)
+    assert shown[-1].endswith("\n\nQuestion: Which word?")
 
 
 def test_examples_stand_before_the_run_and_attachments_in_it() -> None:
