@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from agentflow.evals.benchmarks.errors import BenchmarkError, TokenNeeded
 from agentflow.evals.benchmarks.store import DatasetSource
 from tests.failing import fails
 from tests.fake_hub import REVISION, Hub
+from tests.processes import python
 
 TWO = b'{"question": "Where is 1?", "answer": "Rome"}\n{"question": "Where is 2?", "answer": "Oslo"}\n'
 SOURCE = DatasetSource("made/places", ("dev.jsonl",), 2)
@@ -103,8 +103,7 @@ def test_a_lock_that_cannot_be_read_is_one_line(hub: Hub) -> None:
 def command(*arguments: str, cache: Path, endpoint: str = "http://127.0.0.1:9") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HF_ENDPOINT": endpoint, "HF_HOME": str(cache), "XDG_CACHE_HOME": str(cache)}
     environment.pop("HF_TOKEN", None)
-    call = [sys.executable, "-m", "agentflow", "data", *arguments]
-    return subprocess.run(call, env=environment, capture_output=True, text=True, check=False)
+    return python("-m", "agentflow", "data", *arguments, env=environment)
 
 
 def test_the_command_gets_medqa_and_lists_it(httpserver: HTTPServer, tmp_path: Path) -> None:

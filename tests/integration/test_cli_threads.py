@@ -14,6 +14,7 @@ import pytest
 
 from agentflow.cli.group import INTERRUPTED, MISUSED
 from tests.fake_openai import FakeOpenAI
+from tests.processes import python
 from tests.scripted import module_of, modules
 
 pytestmark = pytest.mark.slow  # each starts several processes
@@ -39,10 +40,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 
 
 def run(home: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments], env=home, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    return python("-m", "agentflow", *arguments, env=home, stdin=subprocess.DEVNULL)
 
 
 def error(done: subprocess.CompletedProcess[str], code: int) -> str:

@@ -11,7 +11,6 @@ import os
 import re
 import runpy
 import shlex
-import subprocess
 import sys
 import tomllib
 from collections import defaultdict
@@ -32,7 +31,7 @@ from agentflow.graph.agent import graph
 from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI
 from tests.pages import DOCS, PAGES, ROOT, Block, blocks, commands, name, program, prose, simple_commands
-from tests.waiting import LAST_RESORT
+from tests.processes import python
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 DEMO = MAKEFILE.partition("define DEMO\n")[2].partition("\nendef")[0].splitlines()
@@ -85,9 +84,7 @@ def _with_endpoint(text: str, endpoint: str) -> str:
 def _run(*arguments: str, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
     environment |= {"OPENAI_API_KEY": "sk-test", "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
+    done = python(*arguments, cwd=cwd, env=environment)
     assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -131,8 +128,7 @@ def test_the_first_program_passes_mypy_strict(tmp_path: Path) -> None:
     """The settings are those of `make types`, whose cache makes this quick; without a cache it takes a minute."""
     pytest.importorskip("mypy")
     (tmp_path / "first.py").write_text(program(ROOT / "README.md"))
-    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(tmp_path / "first.py")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+    done = python("-m", "mypy", "--config-file", ROOT / "pyproject.toml", tmp_path / "first.py", cwd=ROOT)
     assert done.returncode == 0, done.stdout
 
 

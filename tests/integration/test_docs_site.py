@@ -3,8 +3,6 @@
 import html
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from agentflow.cli import app
 from agentflow.graph.context import Context
 from agentflow.rl.algorithms import FORMULAS
 from tests.pages import ROOT
+from tests.processes import python
 
 pytest.importorskip("mkdocs")
 
@@ -24,8 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # As without a network: whatever would be fetched is refused at once.
     unreachable = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     environment = {**os.environ, **unreachable, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}
-    call = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(call, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = python("-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder, cwd=ROOT, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return folder
 

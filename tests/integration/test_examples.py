@@ -4,8 +4,6 @@ import ast
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from importlib import import_module
 from inspect import iscoroutine
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 import agentflow
 from agentflow.tools.sandbox import execute
 from tests.cases import table
+from tests.processes import python
 
 HOME = Path(agentflow.__file__).parents[1]
 PRINTED = dict(table(__file__, "examples.txt"))
@@ -38,10 +37,7 @@ def test_an_example_is_a_program() -> None:
     pytest.importorskip("mcp", reason="the extra mcp is not installed")
     if problem := execute.unavailable():
         pytest.skip(problem)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "examples.mcp_client"],
-        cwd=HOME, env={**os.environ, "PYTHONPATH": str(HOME)}, capture_output=True, text=True,
-    )  # fmt: skip
+    done = python("-W", "error", "-m", "examples.mcp_client", cwd=HOME, env={**os.environ, "PYTHONPATH": str(HOME)})
     assert (done.stdout.splitlines(), done.stderr) == (PRINTED["mcp_client"], "")
 
 
@@ -59,10 +55,7 @@ def shell(command: str, folder: Path) -> str:
     """Run a line that begins with "!"."""
     agentflow, *arguments = command.split()
     assert agentflow == "agentflow"
-    done = subprocess.run(
-        [sys.executable, "-m", "agentflow", *arguments],
-        cwd=folder, env={**os.environ, "PYTHONPATH": str(HOME)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python("-m", "agentflow", *arguments, cwd=folder, env={**os.environ, "PYTHONPATH": str(HOME)})
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -1,10 +1,10 @@
 """`python -m benchmarks.faults`, of sixteen rollouts: what faults leave to train on is what calm rollouts have."""
 
 import re
-import subprocess
-import sys
 
 import pytest
+
+from tests.processes import python
 
 pytest.importorskip("torch")
 
@@ -12,8 +12,7 @@ pytest.importorskip("torch")
 @pytest.mark.slow
 def test_faults_poison_nothing_and_cost_only_the_rollouts_they_end() -> None:
     """Rows are compared to the bit."""
-    command = [sys.executable, "-m", "benchmarks.faults", "--rollouts", "16", "--share", "0.4"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = python("-m", "benchmarks.faults", "--rollouts", "16", "--share", "0.4")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:5] == [
         "fails once   1 ok",

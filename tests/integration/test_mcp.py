@@ -28,6 +28,7 @@ from agentflow.tools.sandbox import landlock
 from tests import mcp_server
 from tests.failing import fails
 from tests.ports import free_port
+from tests.processes import python
 from tests.waiting import until, until_async
 
 SERVER = Path(mcp_server.__file__)
@@ -193,10 +194,7 @@ def test_no_secret_of_ours_is_reachable_from_a_server(monkeypatch: pytest.Monkey
     program = (Path(__file__).parent / "cases/reachable.py.txt").read_text()
     home = str(Path(agentflow.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": home, "OPENAI_API_KEY": SECRET, "ITS_OWN": "for-the-server"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = python("-W", "error", "-c", program, cwd=tmp_path, env=environment, check=True)
     assert "'GIVEN': 'for-the-server'" in done.stdout
     assert SECRET not in done.stdout
     assert done.stderr == ""

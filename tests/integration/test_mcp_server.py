@@ -27,6 +27,7 @@ from agentflow.tools.run import run_tool
 from agentflow.tools.sandbox import execute
 from tests import command_line
 from tests.fake_openai import FakeOpenAI
+from tests.processes import running
 from tests.sandboxes import new_processes
 from tests.scripted import modules
 from tests.waiting import LAST_RESORT, until_async
@@ -58,14 +59,9 @@ async def over_stdio(*arguments: str, mode: Any = "auto", errors: Any = sys.__st
 @contextmanager
 def serving(*arguments: str, **variables: str) -> Iterator[str]:
     """The URL of a server over HTTP on a free port."""
-    command = [*COMMAND, "--http", "--port", "0", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(**variables)) as server:
-        assert server.stderr
-        try:
-            yield server.stderr.readline().split(" at ")[1].split()[0]
-        finally:
-            server.terminate()
-        assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
+    command = ("mcp", "--http", "--port", 0, *arguments)
+    with running(*command, stderr=subprocess.PIPE, env=environment(**variables)) as server:
+        yield server.stderr.readline().split(" at ")[1].split()[0]
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,6 @@ import asyncio
 import gc
 import gzip
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +26,7 @@ from tests.clock import Clock
 from tests.failing import fails
 from tests.fake_openai import FakeOpenAI, Fault, Reply
 from tests.ports import free_port
+from tests.processes import python
 from tests.waiting import LAST_RESORT, until_async
 
 KEY = "sk-secret-0123456789"
@@ -327,8 +326,7 @@ def test_a_program_ends_without_a_word_about_its_connections() -> None:
     """aiohttp reports connections that are open at exit, such as those of a loop that is never shut down."""
     program = (Path(__file__).parent / "cases/loops.py.txt").read_text()
     with FakeOpenAI(lambda _: "4") as server:
-        command = [sys.executable, "-c", program, f"vllm:m@{server.base_url}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+        done = python("-c", program, f"vllm:m@{server.base_url}")
     assert (done.stdout, done.stderr, done.returncode) == ("4\n4\n4\n", "", 0)
 
 

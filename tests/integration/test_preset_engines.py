@@ -1,8 +1,6 @@
 """The trainer of every preset for GPUs on a CPU, with a tiny model: everything but sampling and the weight sync."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ pytest.importorskip("verl")
 
 from tests.chat_templates import needs_templates
 from tests.integration.training import trains
+from tests.processes import python
 from tests.qwen import GPU_PRESETS, tiny_model
 
 pytestmark = [trains, needs_templates]
@@ -21,8 +20,7 @@ def updated(preset: str, out: Path, *overrides: str) -> dict[str, Any]:
     """Train a tiny model of a preset's architecture for one update, in a process of its own."""
     family, tied, _ = GPU_PRESETS[preset]
     model = tiny_model(out / "model", family, tied=tied)
-    command = [sys.executable, "-m", "tests.preset_engine", preset, str(model), str(out / "run"), *overrides]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python("-m", "tests.preset_engine", preset, model, out / "run", *overrides)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -3,11 +3,9 @@
 import asyncio
 import json
 import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from subprocess import PIPE
 from typing import Any
 
 import httpx
@@ -21,9 +19,9 @@ from agentflow.checks.model import examine
 from agentflow.graph.context import Context, Sampling
 from agentflow.rl.micro.chat_model import load
 from tests.command_line import call, succeeds
+from tests.processes import running
 from tests.waiting import LAST_RESORT, until
 
-COMMAND = [sys.executable, "-m", "agentflow", "serve"]
 QUESTION = "How many years lie between the publication of Song of Fupoz and that of Song of Gotonub?"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 
@@ -31,15 +29,10 @@ HELLO: Any = [{"role": "user", "content": "Hello"}]
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[str, list[str]]]:
     """The URL of a server on a free port, and the words of the call that it suggests."""
-    with subprocess.Popen([*COMMAND, "--port", "0", *arguments], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
+    with running("serve", "--port", 0, *arguments, stdout=PIPE) as server:
         url = server.stdout.readline().split(" at ")[1].split()[0]
-        try:
-            until(lambda: is_up(url))
-            yield url, shlex.split(server.stdout.readline().removeprefix("try: agentflow "))
-        finally:
-            server.terminate()
-        assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
+        until(lambda: is_up(url))
+        yield url, shlex.split(server.stdout.readline().removeprefix("try: agentflow "))
 
 
 @pytest.fixture(scope="module")

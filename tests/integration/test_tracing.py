@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from tests.cases import table
 from tests.fake_langsmith import FakeLangSmith
 from tests.fake_openai import FakeOpenAI
 from tests.otlp import Receiver, Span
+from tests.processes import python
 from tests.scripted import Scripted, modules
 from tests.waiting import LAST_RESORT
 
@@ -149,10 +148,9 @@ def test_a_failed_tool_has_its_error_class_and_a_pause_for_a_person_is_no_error(
 
 
 def test_a_collector_that_is_down_costs_a_line_and_a_moment() -> None:
-    command = [sys.executable, "-m", "agentflow", "solve", "How many feet are 3 yards?", "--model", "atlas-oracle"]
+    command = ["solve", "How many feet are 3 yards?", "--model", "atlas-oracle", "--tracing", f"otel:{NOBODY}"]
     environment = {**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "3600"}  # what the exporter would wait for by itself
-    command += ["--tracing", f"otel:{NOBODY}"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = python("-m", "agentflow", *command, env=environment)
     assert done.returncode == 0, done.stderr
     assert "Answer: 9" in done.stdout
     assert re.fullmatch(rf"\d+ spans were lost: no collector took them at {NOBODY}; is it running\?\n", done.stderr)
@@ -235,9 +233,6 @@ def test_a_client_of_the_program_that_strikes_out_nothing_is_named(
 def test_the_served_graph_is_traced_as_the_environment_says(tmp_path: Path) -> None:
     program = (Path(__file__).parent / "cases/traced.py.txt").read_text()
     spans = tmp_path / "spans.jsonl"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "AGENTFLOW_TRACING": f"otel:{spans}"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python("-c", program, env={**os.environ, "AGENTFLOW_TRACING": f"otel:{spans}"})
     assert done.returncode == 0, done.stderr
     assert '"name": "AgentFlow"' in spans.read_text()

@@ -1,8 +1,6 @@
 """`trainer.logger` by name: each tracker writes into the run's folder, without a network and without an account."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ pytest.importorskip("verl", reason="the extra train is not installed")
 from agentflow.rl.launch.workers import environment
 from agentflow.rl.settings import compose_settings
 from tests.pages import ROOT
+from tests.processes import python
 
 PROGRAM = """
 from omegaconf import OmegaConf
@@ -56,9 +55,6 @@ def test_a_tracker_keeps_its_files_in_the_run(name: str, kept: str, tmp_path: Pa
     offline = {"WANDB_MODE": "offline", "https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
     known = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB", "MLFLOW", "TRACKIO"))}
     variables = {**known, **given, **offline, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, name, tmp_path],
-        cwd=tmp_path, env=variables, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python("-c", PROGRAM, name, tmp_path, cwd=tmp_path, env=variables)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob(kept))

@@ -9,6 +9,7 @@ import pytest
 
 from agentflow.rl.rollout.rollout import RolloutStatus
 from tests.integration.training import lines, rollouts, token_step, train, trains
+from tests.processes import python
 
 pytest.importorskip("verl")
 pytest.importorskip("langgraph_swarm")
@@ -32,8 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("tasks") / "sums.jsonl"
-    made = subprocess.run([sys.executable, "-m", "examples.agents.sums"], check=True, capture_output=True)
-    file.write_bytes(made.stdout)
+    file.write_text(python("-m", "examples.agents.sums", check=True).stdout)
     return file
 
 

@@ -2,12 +2,10 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -17,9 +15,9 @@ from agentflow.graph.run.trace import Trace, append
 from agentflow.graph.state import Verdict
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.tools.result import ErrorClass
+from tests.processes import running
 from tests.runs import record, turn, write_run
 from tests.trainings import begin, rollout, write_step, write_validation
-from tests.waiting import LAST_RESORT
 
 pytest.importorskip("playwright.sync_api")
 
@@ -34,15 +32,9 @@ GOES_ON = Verdict(analysis="more is needed", signal="continue")
 @contextmanager
 def viewing(*arguments: str | Path) -> Iterator[str]:
     """The URL of the page, served by the command."""
-    command = [sys.executable, "-m", "agentflow", "view", "--no-browser", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout
+    with running("view", "--no-browser", *arguments, stdout=PIPE) as server:
         server.stdout.readline()
-        try:
-            yield server.stdout.readline().split()[1]
-        finally:  # without it, a test that fails waits for the server for ever
-            server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=LAST_RESORT) in (0, -signal.SIGTERM)
+        yield server.stdout.readline().split()[1]
 
 
 @pytest.fixture(scope="module")

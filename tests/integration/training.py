@@ -15,6 +15,7 @@ from agentflow.rl.apps.trainable import Split
 from agentflow.rl.rollout.rollout import RolloutTrace
 from agentflow.rl.rollout.tokens import TokenStep, unpacked
 from agentflow.rl.run.training_log import TrainingLog
+from tests.processes import python
 
 trains = pytest.mark.slow
 """Mark of the tests that train."""
@@ -26,15 +27,14 @@ SMALL = [
 
 
 def train(out: Path, *settings: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python("-m", "agentflow", "train", f"out={out}", *SMALL, *settings)
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
 
 def agentflow(*words: str) -> str:
     """Run `agentflow` and return its output; a failure of the command fails the test."""
-    done = subprocess.run([sys.executable, "-m", "agentflow", *words], capture_output=True, text=True, check=False)
+    done = python("-m", "agentflow", *words)
     assert done.returncode == 0, f"{words}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done.stdout
 

@@ -1,8 +1,6 @@
 """The arrows between the packages, and what importing AgentFlow may load."""
 
 import ast
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 
 import agentflow
 from tests.cases import table
+from tests.processes import python
 
 HOME = Path(agentflow.__file__).parent
 PACKAGES = ("tools", "graph", "nodes", "evals", "rl", "view")
@@ -136,7 +135,7 @@ def test_a_violation_is_seen(module: str, source: str) -> None:
 )
 def test_importing_is_cheap(statement: str, absent: set[str]) -> None:
     program = f"{statement}\nimport sys\nprint(*(name.partition('.')[0] for name in sys.modules))"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    run = python("-c", program)
     assert run.returncode == 0, run.stderr
     assert not set(run.stdout.split()) & absent
 

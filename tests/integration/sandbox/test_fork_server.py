@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.limits import Limits, SandboxError
 from tests.integration.sandbox.held import WAITS, waiting
+from tests.processes import python
 from tests.sandboxes import TIERS, descendants, executes_in, is_alive
 from tests.waiting import LAST_RESORT, until, until_async
 
@@ -85,7 +85,7 @@ def test_it_ends_with_its_host(tier: str, tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}  # a host that is killed leaves an empty folder
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    done = python("-c", program, env=environment)
     name, *processes = done.stdout.split()
     assert (name, done.returncode) == (tier, -signal.SIGKILL), done.stderr
     assert processes
@@ -95,7 +95,7 @@ def test_it_ends_with_its_host(tier: str, tmp_path: Path) -> None:
 def test_a_host_that_forks_has_two(tier: str) -> None:
     """A server cannot be shared with a copy of its host, and the copy must not clean up after the original."""
     program = (Path(__file__).parent / "cases/forks.py.txt").read_text()
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = python("-c", program)
     assert done.stdout.splitlines() == ["['program.py']"] * 4, done.stderr
 
 

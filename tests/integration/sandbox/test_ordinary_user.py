@@ -2,15 +2,14 @@
 
 import json
 import platform
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from agentflow.tools.sandbox.limits import Limits
+from tests.pages import ROOT
+from tests.processes import python
 from tests.sandboxes import server
-from tests.waiting import LAST_RESORT
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="the filter uses a system call by its number"
@@ -20,9 +19,7 @@ pytestmark = pytest.mark.skipif(
 def outcome(program: str) -> dict[str, str]:
     """Return the outcome of a program of an ordinary user."""
     server("landlock")
-    command = [sys.executable, "-m", "tests.integration.sandbox.ordinary_user", program]
-    root = Path(__file__).parents[3]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=True, cwd=root)
+    done = python("-m", "tests.integration.sandbox.ordinary_user", program, cwd=ROOT, check=True)
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 

@@ -1,8 +1,6 @@
 """The traces say what the real graph would: the nodes' parsers read them, the real tools return their results."""
 
 import random
-import subprocess
-import sys
 from itertools import islice
 
 import pytest
@@ -16,6 +14,7 @@ from agentflow.tools.result import ErrorClass, ToolResult
 from recipes.micro import everyday, outside
 from recipes.micro.traces import Conversation, traces
 from tests.pages import ROOT
+from tests.processes import python
 
 
 def search(query: str) -> ToolResult:
@@ -56,8 +55,7 @@ def test_programs_print_the_answers():
     # In another process: the programs are Python, and only a sandbox runs what comes from a model.
     problems = [everyday.question(random.Random(seed)) for seed in range(600)]
     program = "\n".join(problem.steps[0].arguments["code"] for problem in problems)
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert printed.stdout.splitlines() == [problem.answer for problem in problems]
+    assert python("-c", program, check=True).stdout.splitlines() == [problem.answer for problem in problems]
 
 
 def test_no_question_of_the_benchmark_is_in_the_training_data():

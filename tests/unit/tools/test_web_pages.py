@@ -4,8 +4,6 @@ import asyncio
 import gzip
 import os
 import re
-import subprocess
-import sys
 import threading
 import zlib
 from collections.abc import Awaitable, Callable
@@ -26,6 +24,7 @@ from agentflow.tools.web import extraction, robots
 from agentflow.tools.web.safe_http import FetchPolicy, PageRefused, fetch
 from agentflow.tools.web_search import web_search
 from tests.failing import fails
+from tests.processes import python
 from tests.sandboxes import new_processes
 from tests.waiting import LAST_RESORT, until_async
 
@@ -192,12 +191,9 @@ def test_the_agents_own_process_parses_nothing(tier: str) -> None:
         "print(asyncio.run(text_of_pdf(bytes.fromhex(sys.argv[1]))).strip())\n"
         "print(*{'trafilatura', 'lxml', 'pypdf'} & sys.modules.keys())"
     )
-    environment = {**os.environ, "AGENTFLOW_SANDBOX": tier}
-    command = [sys.executable, "-c", program, VAULT.hex()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == ["Velmora is a city.", "The code of the vault is 4711.", "It is kept.", ""], (
-        done.stderr
-    )
+    done = python("-c", program, VAULT.hex(), env={**os.environ, "AGENTFLOW_SANDBOX": tier})
+    read = ["Velmora is a city.", "The code of the vault is 4711.", "It is kept.", ""]
+    assert done.stdout.splitlines() == read, done.stderr
 
 
 @pytest.mark.parametrize("name", sorted({*aliases.values(), "idna", "unicode_escape", "raw_unicode_escape", "mbcs"}))

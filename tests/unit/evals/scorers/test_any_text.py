@@ -1,7 +1,5 @@
 """Whatever an answer is, a scorer decides in linear time, does not raise, and runs nothing."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score
 from tests.attacks import Attack
 from tests.linear import assert_linear
+from tests.processes import python
 
 OPTIONS = {"A": "1.5", "B": "-1.5", "C": "+", "D": "the liver"}
 SCORERS = {
@@ -68,5 +67,5 @@ PROGRAM = (Path(__file__).parent / "cases/attacks.py.txt").read_text()
 @pytest.mark.process
 def test_nothing_in_an_answer_is_run() -> None:
     """Python tells of every program that is run, file that is opened, module that is imported, process started."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    done = python("-c", PROGRAM)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from agentflow.rl.micro.model import MicroConfig, MicroModel
 from agentflow.rl.micro.products import Products, one_blas_thread
 from tests.cases import table
 from tests.pages import ROOT
+from tests.processes import python
 from tests.unit.rl.micro import checkpoint
 
 KERNELS = {
@@ -43,9 +42,8 @@ def _flags() -> set[str]:
 @pytest.mark.process
 @pytest.mark.parametrize("kernels", [name for name, flag in KERNELS.items() if flag in _flags()])
 def test_replies_have_the_same_bits_whatever_runs_beside(kernels: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "tests.unit.rl.micro.batches", "1"]
     environment = {**os.environ, "OPENBLAS_CORETYPE": kernels}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = python("-W", "ignore", "-m", "tests.unit.rl.micro.batches", 1, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
