@@ -30,11 +30,12 @@ def rollout(
     answer: str = "the answer",
     turns: Sequence[TraceTurn] = (),
     id: str = "",
+    family: str = "sums",
 ) -> RolloutTrace:
     """A rollout of `task`."""
     error = {"error": "down"} if status == RolloutStatus.ENDPOINT_FAILED else {}
     trace = Trace(
-        task=Task(id=task, question=question or f"What is {task}?", gold="2", family="sums"),
+        task=Task(id=task, question=question or f"What is {task}?", gold="2", family=family),
         analysis="the analysis",
         answer=answer,
         status="failed" if error else "answered",

@@ -5,11 +5,12 @@ import re
 from typing import Any
 
 from langchain_core.messages import convert_to_openai_messages
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from openai import AsyncOpenAI, OpenAI
 
 from tests.agents.calling import look_up
 from tests.agents.model import URL, model
+from tests.agents.states import chain
 
 SPEC: Any = {
     "type": "function",
@@ -45,8 +46,4 @@ async def act(state: MessagesState) -> Any:
     return {"messages": [*said[len(state["messages"]) :], reply]}
 
 
-def graph(node: Any) -> Any:
-    return StateGraph(MessagesState).add_node(node).add_edge(START, node.__name__).compile()
-
-
-blocking, streamed, code = graph(loop), graph(stream), graph(act)
+blocking, streamed, code = (chain(MessagesState, node) for node in (loop, stream, act))

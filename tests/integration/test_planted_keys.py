@@ -21,10 +21,9 @@ from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
 
 from agentflow import Context, build_graph, tracing
-from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.graph.state import InputState
-from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
+from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.tools import redaction
 from tests.command_line import call
 from tests.fake_langsmith import FakeLangSmith
@@ -32,6 +31,7 @@ from tests.fake_openai import FakeOpenAI, Reply, completion
 from tests.leaky import PLANTED, VARIABLE, leak
 from tests.otlp import Receiver
 from tests.scripted import modules
+from tests.trainings import rollout
 from tests.waiting import LAST_RESORT
 
 pytest.importorskip("openinference.instrumentation.langchain", reason="the extra otel is not installed")
@@ -78,7 +78,6 @@ def without_keys(artefacts: dict[str, str | bytes]) -> None:
 def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     langsmith = FakeLangSmith(httpserver)
     monkeypatch.setenv("LANGSMITH_ENDPOINT", langsmith.url)
-    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     rows, out, spans, trace, page = (
         tmp_path / name for name in ("rows.jsonl", "out", "spans.jsonl", "trace", "report.html")
     )
@@ -101,7 +100,8 @@ def test_no_artefact_has_a_key(tmp_path: Path, httpserver: HTTPServer, monkeypat
     assert [done.exit_code for done in (solved, as_json, failed, evaluated, reported)] == [0, 0, 1, 0, 0]
     assert "***" in solved.stdout
     rollouts = tmp_path / "rollouts.jsonl"
-    append(rollouts, _rollout())
+    broken = rollout(1, "train", "t", 0.0, status=RolloutStatus.CRASHED, question=SAID)
+    append(rollouts, broken.model_copy(update={"error": f"planted in the environment {SAID}"}))
     without_keys(
         {
             "solve's stdout": solved.stdout,
@@ -166,20 +166,6 @@ def test_no_span_of_an_agent_of_others_has_a_key(content: bool) -> None:
     assert [spans[name].attributes["error.type"] for name in ("failing", "stop")] == ["ValueError", "Stopped"]
     assert spans["failing"].status.startswith("no sk-***")
     assert "***" in spans["ChatOpenAI"].attributes["llm.invocation_parameters"]
-
-
-def _rollout() -> RolloutTrace:
-    return RolloutTrace(
-        id="1/0",
-        step=1,
-        split="train",
-        task=Task.from_question(SAID),
-        outcome=RolloutStatus.CRASHED,
-        reward=0.0,
-        calls=[],
-        status="failed",
-        error=f"planted in the environment {SAID}",
-    )
 
 
 async def test_a_checkpoint_has_what_memory_needs_and_no_key_of_ours() -> None:

@@ -1,23 +1,18 @@
 """`python -m benchmarks.faults` injects a fault at the drawn call, also if the rollout is retried."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
 from agentflow.graph.models.spec import ModelError
-from agentflow.rl.policy.chat import ChatRequest, TokenReply
+from agentflow.rl.policy.chat import ChatRequest
 from agentflow.rl.rollout.replay_log import ReplayLog
 from benchmarks.faults import Faulty
 from tests.failing import fails
-
-
-class Answers:
-    name = "task/0"
-
-    async def __call__(self, request: ChatRequest) -> TokenReply:
-        return TokenReply("yes", [1], [2], [-0.5], "stop")
+from tests.graphs import Server
 
 
 @pytest.mark.parametrize(("answered", "passing"), [(0, 2), (1, 1), (2, 0)])
@@ -26,7 +21,9 @@ async def test_calls_that_the_log_answers_count(tmp_path: Path, answered: int, p
     replay_log = ReplayLog("task/0", keep=lambda told: None)
     for _ in range(answered):
         replay_log.add("policy", "", {})
-    faulty = Faulty(Answers(), "down", 2, replay_log, tmp_path)
+    server: Any = Server("yes")
+    server.name = "task/0"
+    faulty = Faulty(server, "down", 2, replay_log, tmp_path)
     for _ in range(passing):
         assert (await faulty(ChatRequest([]))).text == "yes"
     with fails(ModelError, "unreachable"):

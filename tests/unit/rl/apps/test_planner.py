@@ -19,7 +19,7 @@ from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.rollout import RolloutStatus
 from tests.chat_templates import ScriptedPolicy, needs_templates
 from tests.failing import fails
-from tests.graphs import rollout
+from tests.graphs import Server, rollout
 
 PRESETS = Path(agentflow.rl.__file__).parent / "presets"
 TYPES = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
@@ -32,8 +32,7 @@ async def oracle(request: ChatRequest) -> TokenReply:
     return TokenReply(str(reply.text), [1], [2], [-0.1], "stop")
 
 
-async def nonsense(request: ChatRequest) -> TokenReply:
-    return TokenReply("Tool: crystal_ball", [1], [2], [-0.1], "stop")
+nonsense = Server("Tool: crystal_ball")
 
 
 async def test_right_plans_are_rewarded_and_every_turn_is_traced() -> None:

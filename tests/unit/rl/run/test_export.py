@@ -10,7 +10,6 @@ from huggingface_hub import HfApi, ModelCard, RepoUrl  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from agentflow.graph.context import Sampling  # noqa: E402
-from agentflow.graph.run.task import Task  # noqa: E402
 from agentflow.graph.run.trace import append  # noqa: E402
 from agentflow.rl.micro.chat_model import load  # noqa: E402
 from agentflow.rl.policy.chat import TokenReply  # noqa: E402
@@ -21,8 +20,8 @@ from agentflow.rl.run.model_card import PushError, push  # noqa: E402
 from agentflow.rl.run.training_log import TrainingLog  # noqa: E402
 from tests.cases import table  # noqa: E402
 from tests.failing import fails  # noqa: E402
+from tests.trainings import rollout  # noqa: E402
 from tests.unit.rl.micro import checkpoint  # noqa: E402
-from tests.unit.rl.run.test_training_log import record as rollout_of  # noqa: E402
 
 
 @pytest.fixture
@@ -183,8 +182,7 @@ def test_the_card_says_what_the_model_is(run: Path, tmp_path: Path) -> None:
     for step, rewards in ((0, (0.0, 1.0)), (3, (1.0, 1.0))):
         (run / "rollouts").mkdir(exist_ok=True)
         for task, reward in enumerate(rewards):
-            asked = Task(id=str(task), question="q", gold="g")
-            append(run / f"rollouts/{step:06d}-test.jsonl", rollout_of(step, reward, id=f"{task}/0", task=asked))
+            append(run / f"rollouts/{step:06d}-test.jsonl", rollout(step, "test", str(task), reward, id=f"{task}/0"))
     export(run, tmp_path / "planner")
     card = ModelCard.load(tmp_path / "planner" / "README.md")
     assert (card.data.base_model, card.data.library_name, card.data.license) == (

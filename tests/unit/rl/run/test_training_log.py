@@ -1,29 +1,20 @@
 import json
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentflow.evals.statistics import paired_interval
-from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import append
 from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
 from agentflow.rl.run.training_log import TrainingLog
-from tests.trainings import begin, last_tokens, token_step
+from tests.trainings import begin, last_tokens, rollout, token_step
 
-NUMBERS = count()
 OK, TIMED_OUT = RolloutStatus.OK, RolloutStatus.TIMED_OUT
 
 
-def record(step: int, reward: float = 1.0, family: str = "a", **fields: Any) -> RolloutTrace:
-    known = {
-        "id": f"t/{next(NUMBERS)}",
-        "task": Task(id="t", question="q", gold="g", family=family),
-        "outcome": RolloutStatus.OK,
-    }
-    more = {"split": "test", "calls": [], "answer": "a", "status": "answered"}
-    return RolloutTrace(**{**known, **more, "step": step, "reward": reward, **fields})
+def record(step: int, reward: float = 1.0, task: str = "t", **fields: Any) -> RolloutTrace:
+    return rollout(step, "test", task, reward, **fields)
 
 
 def step(log: TrainingLog, number: int) -> None:
@@ -111,9 +102,7 @@ def test_a_line_that_was_pending_raises_its_alarm_and_is_taken_back_with_its_che
 def validated(log: TrainingLog, step: int, rewards: dict[str, list[float]]) -> None:
     for task, tries in rewards.items():
         for number, reward in enumerate(tries):
-            found = record(step, reward)
-            named = {"id": f"{task}/{number}", "task": found.task.model_copy(update={"id": task})}
-            append(log.path_of(step, "test"), found.model_copy(update=named))
+            append(log.path_of(step, "test"), record(step, reward, task, id=f"{task}/{number}"))
     log.validation(step)
 
 
@@ -144,15 +133,15 @@ def test_what_is_played_again_counts_once(log: TrainingLog) -> None:
 def test_a_validation_counts_what_the_policy_broke(log: TrainingLog) -> None:
     """As in training; a line that a kill left incomplete does not count."""
     path = log.rollouts / "000003-test.jsonl"
-    broken = record(3, 0.0, "b", outcome=RolloutStatus.POLICY_FAILED)
-    for found in (record(3), broken, record(3, 0.0, "b"), record(3, family="b")):
+    broken = record(3, 0.0, status=RolloutStatus.POLICY_FAILED)
+    for found in (record(3, family="a"), broken, record(3, 0.0), record(3)):
         append(path, found)
     with path.open("a") as file:
         file.write('{"step": 3, "fam')
     log.validation(3)
     line = log.lines()[-1]
     assert (line["step"], line["split"], line["rollouts"], line["accuracy"]) == (3, "test", 4, 0.5)
-    assert line["families"] == {"a": 1.0, "b": pytest.approx(1 / 3)}
+    assert line["families"] == {"a": 1.0, "sums": pytest.approx(1 / 3)}
     assert line["status/policy_failed"] == 1
     assert "lost" not in line
     assert line["pass_at"] == {"2": pytest.approx(5 / 6), "4": 1.0}
@@ -175,9 +164,8 @@ def test_tries_that_a_busy_machine_lost_are_not_wrong(
     for step in (0, 1):
         for number in range(20):
             late = step == 1 and number < slow
-            found = record(step, float(not late and number >= 10), outcome=TIMED_OUT if late else OK)
-            task = found.task.model_copy(update={"id": f"t{number // 4}"})
-            append(log.path_of(step, "test"), found.model_copy(update={"task": task}))
+            right, status = not late and number >= 10, TIMED_OUT if late else OK
+            append(log.path_of(step, "test"), record(step, float(right), f"t{number // 4}", status=status))
         log.validation(step)
     line = log.lines()[-1]
     assert (line.get("accuracy"), line["left_out"]) == (pytest.approx(accuracy and round(accuracy, 6)), left_out)
