@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, product
+from re import _compiler as compiler  # type: ignore[attr-defined]
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -88,7 +89,7 @@ def _examples(operation: Any, argument: Any) -> Iterator[str]:
         case codes.LITERAL:
             yield chr(argument)
         case codes.IN | codes.ANY | codes.NOT_LITERAL:
-            yield from _members(str(operation), repr(argument))
+            yield from _members(operation, tuple(argument) if isinstance(argument, list) else argument)
         case codes.MAX_REPEAT | codes.MIN_REPEAT | codes.POSSESSIVE_REPEAT:
             least, _, inner = argument
             for text in islice(_sequence(inner), 3):
@@ -106,30 +107,11 @@ def _sequence(items: Iterable[Any]) -> Iterator[str]:
 
 
 @cache
-def _members(operation: str, argument: str) -> tuple[str, ...]:
+def _members(operation: Any, argument: Any) -> tuple[str, ...]:
     """Return the characters that a class matches, from its own members and the probes."""
-    item = eval(argument, vars(codes)) if operation != "ANY" else None
-    own = [chr(value if kind is codes.LITERAL else value[0]) for kind, value in _listed(item) if kind in _CHARACTERS]
-    return tuple(probe for probe in dict.fromkeys([*own[:2], *_PROBES]) if _holds(operation, item, ord(probe)))
-
-
-def _listed(item: Any) -> list[tuple[Any, Any]]:
-    return item if isinstance(item, list) else []
-
-
-def _holds(operation: str, item: Any, code: int) -> bool:
-    if operation == "ANY":
-        return code != ord("\n")
-    if operation == "NOT_LITERAL":
-        return bool(code != item)
-    negated = item[0][0] is codes.NEGATE
-    return negated != any(_has(kind, value, code) for kind, value in item[negated:])
-
-
-def _has(kind: Any, value: Any, code: int) -> bool:
-    if kind is codes.LITERAL:
-        return bool(code == value)
-    if kind is codes.RANGE:
-        return bool(value[0] <= code <= value[1])
-    letter = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}[str(value).rpartition("_")[2]]
-    return (re.match(letter, chr(code)) is not None) != ("_NOT_" in str(value))
+    listed = argument if isinstance(argument, tuple) else ()
+    own = [chr(value if kind is codes.LITERAL else value[0]) for kind, value in listed if kind in _CHARACTERS]
+    state = parser.State()
+    state.flags = re.UNICODE
+    matches = compiler.compile(parser.SubPattern(state, [(operation, argument)])).match
+    return tuple(probe for probe in dict.fromkeys([*own[:2], *_PROBES]) if matches(probe))

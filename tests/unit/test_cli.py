@@ -315,16 +315,6 @@ def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path, mo
     assert says in only_line(done.stderr)
 
 
-@pytest.mark.parametrize(("configuration", "code"), [(True, 2), (False, 1)])
-def test_an_error_with_a_code_ends_any_command(configuration: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def breaks(*_: object) -> None:
-        raise ModelError("it broke", configuration=configuration)
-
-    monkeypatch.setattr(doctor, "tools", breaks)
-    done = run("tools")
-    assert (done.exit_code, only_line(done.stderr)) == (code, "error: it broke")
-
-
 def test_a_corpus_is_built_and_asked(tmp_path: Path) -> None:
     dump = tmp_path / "wiki.jsonl"
     dump.write_text('{"title": "Tarn", "text": "Tarn is a country. It is small."}\n' * 20)
