@@ -99,14 +99,13 @@ def _inline(module: ModuleType, function: ast.FunctionDef | ast.AsyncFunctionDef
                 flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"]
                 flags += call.args[2:3] if method in ("match", "fullmatch", "search", "findall", "finditer") else []
                 try:
-                    written, *given = (_value(node, module) for node in [call.args[0], *flags])
+                    written, *given = (
+                        eval(compile(ast.Expression(node), "expression", "eval"), vars(module))
+                        for node in [call.args[0], *flags]
+                    )
                 except NameError:
                     if where not in MADE:
                         raise LookupError(f"{where} makes an expression as it runs; name it in MADE") from None
                     continue
                 pattern = written if isinstance(written, re.Pattern) else re.compile(written, *given)
                 yield Expression(f"{where}:{call.lineno}", pattern, method in _FROM_THE_BEGINNING)
-
-
-def _value(node: ast.expr, module: ModuleType) -> Any:
-    return eval(compile(ast.Expression(node), "expression", "eval"), vars(module))

@@ -11,7 +11,8 @@ class Report:
     """A report that is read."""
 
     def __init__(self, html: str) -> None:
-        facts, kept, *parts = (_unpacked(data) for data in re.findall(r'class="data">(.*?)</script>', html))
+        packed = re.findall(r'class="data">(.*?)</script>', html)
+        facts, kept, *parts = (gzip.decompress(base64.b64decode(data)).decode() for data in packed)
         self.file: dict[str, Any] = json.loads(facts)
         columns = {
             name: [column["values"][at] for at in column["at"]] if "at" in column else column["values"]
@@ -24,7 +25,3 @@ class Report:
         self.texts: dict[int, dict[str, Any]] = dict(zip(json.loads(kept), lines, strict=True))
         """The texts of a trace, by the number of its row."""
         self.everything = html + facts + "".join(parts)
-
-
-def _unpacked(data: str) -> str:
-    return gzip.decompress(base64.b64decode(data)).decode()

@@ -81,15 +81,6 @@ def _with_endpoint(text: str, endpoint: str) -> str:
     )
 
 
-def _run(*arguments: str, cwd: Path) -> str:
-    environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
-    environment |= {"OPENAI_API_KEY": "sk-test", "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
-    done = python(*arguments, cwd=cwd, env=environment)
-    assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done.stdout
-
-
 def _enter(page: Path, folder: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `folder` the current one, with the files that the page names, and one key."""
     for block in blocks(page):
@@ -300,9 +291,13 @@ def test_transcripts_are_what_a_run_prints(page: Path, transcript: str, tmp_path
         pytest.importorskip("verl")
     else:
         assert words[2] in DEMO
-    now = _run("-m", *words, cwd=tmp_path)
+    environment = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
+    environment |= {"OPENAI_API_KEY": "sk-test", "COLUMNS": "80", "PYTHONPATH": str(ROOT)}
+    done = python("-m", *words, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
     shown, found = (
         [line.rstrip() for line in text.strip("\n ").splitlines() if not line.startswith("(")]
-        for text in (printed, now)
+        for text in (printed, done.stdout)
     )
     assert shown == found

@@ -70,19 +70,8 @@ def url() -> Iterator[str]:
         yield url
 
 
-@asynccontextmanager
-async def connected(how: str, url: str) -> AsyncIterator[Client]:
-    transport, _, mode = how.partition(" ")
-    if transport == "stdio":
-        async with over_stdio(mode=mode) as client:
-            yield client
-    else:
-        async with Client(url, mode=mode) as client:  # type: ignore[arg-type]
-            yield client
-
-
-@pytest.mark.parametrize("how", ["stdio legacy", "http auto"])
-async def test_ask(how: str, url: str) -> None:
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
+async def test_ask(transport: str, mode: Any, url: str) -> None:
     """The answer comes out of python_coder, so the sandbox works below the server; progress comes turn by turn.
 
     A server over stdio leaves no process behind when the client goes.
@@ -93,7 +82,7 @@ async def test_ask(how: str, url: str) -> None:
     async def progress(done: float, total: float | None, message: str | None) -> None:
         told.append((done, total, message))
 
-    async with connected(how, url) as client:
+    async with over_stdio(mode=mode) if transport == "stdio" else Client(url, mode=mode) as client:
         (tool,) = (await client.list_tools()).tools
         assert (tool.name, tool.input_schema["required"]) == ("ask", ["question"])
         said = await client.call_tool("ask", {"question": ATLAS}, progress_callback=progress)
@@ -139,11 +128,10 @@ class Endless:
         return '{"code": "while True: pass"}'
 
 
-@pytest.mark.parametrize("how", ["stdio auto", "http legacy"])
-async def test_a_call_that_is_cancelled_ends_the_run(how: str) -> None:
+@pytest.mark.parametrize(("transport", "mode"), [("stdio", "auto"), ("http", "legacy")])
+async def test_a_call_that_is_cancelled_ends_the_run(transport: str, mode: Any) -> None:
     if problem := execute.unavailable():
         pytest.skip(problem)
-    transport, _, mode = how.partition(" ")
     script = Endless()
     plan = "Sub-Goal: compute\nTool: python_coder\nContext: none"
     replies = modules(planner=plan, executor=script.executor, verifier="Verdict: continue")
@@ -154,7 +142,7 @@ async def test_a_call_that_is_cancelled_ends_the_run(how: str) -> None:
                 await cancelled(client, model, script)
         else:
             with serving(*arguments) as url:
-                async with Client(url, mode=mode) as client:  # type: ignore[arg-type]
+                async with Client(url, mode=mode) as client:
                     await cancelled(client, model, script)
 
 

@@ -36,11 +36,7 @@ def first_tokens(logprob: Callable[[float], float], ids: dict[str, Any]) -> Samp
     return sampled
 
 
-def processed(temperature: float) -> float:
-    return -math.log1p(math.exp(-1 / temperature))
-
-
-VLLM = first_tokens(processed, {"token_ids": [7]})
+VLLM = first_tokens(lambda temperature: -math.log1p(math.exp(-1 / temperature)), {"token_ids": [7]})
 RAW = first_tokens(lambda _: -0.3, {"token_ids": [7]})
 CERTAIN = first_tokens(lambda temperature: -1e-6 * temperature, {})
 

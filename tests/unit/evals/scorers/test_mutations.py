@@ -53,13 +53,11 @@ def mutants(gold: str) -> Iterator[str]:
         yield f"{gold}!"
 
 
-def means_the_same(mutant: str, gold: str) -> bool:
-    """Whether only a leading zero or the sign of a zero differs: 00.25, [-0, 1)."""
-    return ZERO.sub("", mutant) == ZERO.sub("", gold)
-
-
 CHANGED = [
-    (mutant, gold) for gold in GOLDS for mutant in dict.fromkeys(mutants(gold)) if not means_the_same(mutant, gold)
+    (mutant, gold)
+    for gold in GOLDS
+    for mutant in dict.fromkeys(mutants(gold))
+    if ZERO.sub("", mutant) != ZERO.sub("", gold)  # 00.25 and [-0, 1) mean the same
 ]
 
 

@@ -35,13 +35,6 @@ async def played(node: Any, **options: Any) -> Trace:
     return await run(graph(node), TASK, inputs={"question": TASK.question}, **options)
 
 
-def raising(error: Exception) -> Any:
-    async def node(state: Sum) -> Sum:
-        raise error
-
-    return node
-
-
 async def test_the_answer_of_any_graph_is_its_final_state() -> None:
     trace = await played(lambda state: {"answer": "49", "status": "done"})
     assert (trace.status, trace.answer, trace.cause, trace.failure) == ("answered", "49", None, None)
@@ -77,7 +70,10 @@ async def test_the_state_is_what_the_graph_outputs() -> None:
     ],
 )
 async def test_a_failure_has_a_cause_and_a_sentence(error: Exception, cause: Cause, sentence: str) -> None:
-    trace = await played(raising(error), seconds=3600)
+    async def raising(state: Sum) -> Sum:
+        raise error
+
+    trace = await played(raising, seconds=3600)
     assert (trace.status, trace.cause, trace.error, trace.failure) == ("failed", cause, sentence, error)
     assert Trace.model_validate_json(trace.model_dump_json()).cause == cause
 

@@ -25,14 +25,6 @@ async def ask(state: Sum) -> dict[str, str]:
     return {"answer": str((await Policy().ainvoke(state["question"])).text)}
 
 
-async def guess(state: Sum) -> dict[str, str]:
-    return {"answer": "2"}
-
-
-async def raise_at_once(state: Sum) -> dict[str, str]:
-    raise KeyError("thread")
-
-
 async def read_a_number(state: Sum) -> dict[str, str]:
     return {"answer": str(int((await Policy().ainvoke(state["question"])).text))}
 
@@ -78,8 +70,8 @@ async def test_an_app_in_order_passes_and_a_graph_that_stumbles_over_the_stand_i
 @pytest.mark.parametrize(
     ("faulty", "named"),
     [
-        (app(guess), ("never called a model", "'answer'")),
-        (app(raise_at_once), ("KeyError: 'thread'",)),
+        (app(lambda state: {"answer": "2"}), ("never called a model", "'answer'")),
+        (app(_raises(KeyError("thread"))), ("KeyError: 'thread'",)),
         (app(nodes=("other",)), ("'answer'", "'other'")),
         (app(reward=_raises(KeyError("gold"))), ("its reward raised KeyError: 'gold'",)),
         (app(reward=_raises(ModelError("the judge is down"))), ("its reward raised", "the judge is down")),

@@ -9,10 +9,6 @@ NOTHING = Snapshot(np.zeros(0, np.float32), np.zeros(0, np.float32))
 TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 
 
-def _sequence(tokens: list[int]) -> CachedSequence:
-    return CachedSequence(np.array(tokens, np.int64), NOTHING)
-
-
 def _shared(a: list[int], b: list[int]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
@@ -21,7 +17,7 @@ def _shared(a: list[int], b: list[int]) -> int:
 def test_the_longest_prefix_is_found_within_the_bound(added: list[list[int]], prompt: list[int], bound: int) -> None:
     cache = PrefixCache(bound)
     for tokens in added:
-        cache.add(_sequence(tokens))
+        cache.add(CachedSequence(np.array(tokens, np.int64), NOTHING))
         assert cache.tokens <= bound
     known, sequence = cache.longest(np.array(prompt))
     held = [other.tokens.tolist() for other in cache._sequences]

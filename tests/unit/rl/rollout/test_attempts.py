@@ -79,8 +79,7 @@ def catching(inner: Any) -> Any:
     return graph(node)
 
 
-async def default(state: Any) -> dict[str, Any]:
-    return {"said": ["default"]}
+DEFAULT: Any = RunnableLambda(lambda state: {"said": ["default"]})
 
 
 def retried(node: Flaky) -> Any:
@@ -100,7 +99,7 @@ def looped(node: Flaky) -> Any:
         (calling(graph(Flaky(1))), [2]),
         (calling(retried(Flaky(1))), [2]),
         # An answer that cannot be read, and a default: the policy has to learn from the answer.
-        (calling(RunnableLambda(Flaky(1)).with_fallbacks([RunnableLambda(default)])), [1]),
+        (calling(RunnableLambda(Flaky(1)).with_fallbacks([DEFAULT])), [1]),
         (catching(graph(Flaky(1))), [1]),
         (looped(Flaky(0)), [1, 2, 3]),
     ],

@@ -94,20 +94,16 @@ def test_what_cannot_be_exported(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def sampled(directory: Path, version: int) -> TokenReply:
-    """Tokens with the log-probabilities that the embedded engine gives them."""
-    said = load(str(directory), Sampling(max_tokens=12, temperature=1.0, seed=5)).invoke("hello").response_metadata
-    return TokenReply("", said["prompt_token_ids"], said["token_ids"], said["logprobs"], "length", version)
-
-
 @pytest.fixture
 def replies(run: Path, tmp_path: Path) -> dict[int, TokenReply]:
-    """Replies by the weights of steps 3 and 4; the run's settings are written too."""
+    """Replies of the embedded engine by the weights of steps 3 and 4; the run's settings are written too."""
     (run / "settings.json").write_text('{"temperature": 1.0, "validation_temperature": 1.0}')
     found = {}
     for step in (3, 4):
         export(run / f"checkpoints/global_step_{step}", tmp_path / f"model{step}")
-        found[step] = sampled(tmp_path / f"model{step}", step)
+        model = load(str(tmp_path / f"model{step}"), Sampling(max_tokens=12, temperature=1.0, seed=5))
+        said = model.invoke("hello").response_metadata
+        found[step] = TokenReply("", said["prompt_token_ids"], said["token_ids"], said["logprobs"], "length", step)
     return found
 
 

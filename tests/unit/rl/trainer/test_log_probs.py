@@ -21,13 +21,6 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Qwen2ForCausalLM:
     return tiny(97, num_hidden_layers=1, tie_word_embeddings=False)
 
 
-def sharded(model: Qwen2ForCausalLM) -> None:
-    patch_forward_with_backends(model, use_fused_kernels=True, fused_kernels_backend="torch")
-    precision = MixedPrecisionPolicy(param_dtype=torch.float32, reduce_dtype=torch.float32)
-    options = {"mesh": init_device_mesh("cpu", (1,)), "mp_policy": precision, "reshard_after_forward": True}
-    fsdp_utils.apply_fsdp2(model, options, {})
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_those_of_the_fused_kernels_are_those_of_the_logits(one_rank: None, model: Qwen2ForCausalLM) -> None:
     ids = torch.randint(97, (1, TOKENS))
@@ -38,7 +31,10 @@ def test_those_of_the_fused_kernels_are_those_of_the_logits(one_rank: None, mode
     expected.sum().backward()
     gradients = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
     model.zero_grad()
-    sharded(model)
+    patch_forward_with_backends(model, use_fused_kernels=True, fused_kernels_backend="torch")
+    precision = MixedPrecisionPolicy(param_dtype=torch.float32, reduce_dtype=torch.float32)
+    options = {"mesh": init_device_mesh("cpu", (1,)), "mp_policy": precision, "reshard_after_forward": True}
+    fsdp_utils.apply_fsdp2(model, options, {})
     found = model(**known, temperature=TEMPERATURE, return_dict=True, shift_labels=labels).log_probs
     found.sum().backward()
     torch.testing.assert_close(found, expected)

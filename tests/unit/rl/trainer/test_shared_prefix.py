@@ -70,10 +70,6 @@ def packed(rows: Rows) -> dict[str, Any]:
     return {"input_ids": ids, "position_ids": positions, "attention_mask": None, "use_cache": False}
 
 
-def alone(model: Qwen2ForCausalLM, rows: Rows) -> torch.Tensor:
-    return torch.cat([model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows])
-
-
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0), kind=st.sampled_from(["whole", "recomputed", "lora"]), kept=st.sampled_from([None, 0.3]))
 def test_log_probabilities_and_gradients_are_those_of_rows_alone(
@@ -84,8 +80,9 @@ def test_log_probabilities_and_gradients_are_those_of_rows_alone(
     keep = torch.rand(sum(map(len, rows)), generator=generator) < (kept or 1)
     weights = torch.randn(int(keep.sum()), VOCABULARY, generator=generator)
     options = {"keep": keep} if kept else {}
+    alone = torch.cat([model(input_ids=torch.tensor([row]), use_cache=False).logits[0] for row in rows])
     found = []
-    for logits in (alone(model, rows)[keep], forward(model.forward, **options, **packed(rows)).logits[0]):
+    for logits in (alone[keep], forward(model.forward, **options, **packed(rows)).logits[0]):
         model.zero_grad()
         log_probs = logits.log_softmax(-1)
         (log_probs * weights).sum().backward()
