@@ -36,15 +36,9 @@ MODULES = {
 }
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    path = tmp_path / "corpus.sqlite"
-    build(path, [Passage(title="Blue Mosque", text="A mosque in Istanbul, finished in 1617.")])
-    return path
-
-
-def evaluated(name: str, tmp_path: Path, corpus: Path, *more: str) -> tuple[Result, list[Record], list[str]]:
+def evaluated(name: str, tmp_path: Path) -> tuple[Result, list[Record], list[str]]:
     """The call's result, its records, and the questions in the order of `CASES`."""
+    build(tmp_path / "facts.sqlite", [Passage("Blue Mosque", "A mosque in Istanbul, finished in 1617.")])
     path, (row, (right, wrong, cheating)) = tmp_path / "rows.jsonl", KINDS[name]
     rows = [{"question": f"Case {case}: where is the Blue Mosque?", **row} for case in CASES]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -63,18 +57,16 @@ def evaluated(name: str, tmp_path: Path, corpus: Path, *more: str) -> tuple[Resu
     out = tmp_path / "out"
     with FakeOpenAI(reply) as server:
         spec = f"vllm:any@{server.base_url}"
-        call = ["eval", name, "--file", str(path), "--model", spec, "--judge", spec, "--corpus", str(corpus)]
-        done = succeeds(*call, "--out", out, *more)
+        call = ("eval", name, "--file", path, "--model", spec, "--judge", spec, "--corpus", tmp_path / "facts.sqlite")
+        done = succeeds(*call, "--out", out)
     lines = (out / "traces.jsonl").read_text().splitlines()
     return done, [Record.model_validate_json(line) for line in lines], [one.question for one in tasks]
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_each_kind_of_trace_has_the_right_score(
-    name: str, tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_kind_of_trace_has_the_right_score(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    done, records, questions = evaluated(name, tmp_path, corpus)
+    done, records, questions = evaluated(name, tmp_path)
     assert "accuracy          0.200 (95 % interval" in done.stdout
     assert "n = 5)" in done.stdout
     by_case = {CASES[questions.index(record.task.question)]: record for record in records}

@@ -83,20 +83,13 @@ def test_a_detached_process_does_not_hold_the_result_back() -> None:
 
 
 async def test_cancellation_kills_the_program(tmp_path: Path) -> None:
-    assert await cancelled_as_it_runs("import os, time\n{write}\ntime.sleep(3600)", tmp_path) == "cancelled"
-    until(lambda: ended(int((tmp_path / "pid").read_text())))
-
-
-async def cancelled_as_it_runs(code: str, folder: Path) -> str:
-    """Run a program, which writes its process into folder/pid, and cancel it then; why it was stopped."""
-    cancelled, mark = threading.Event(), folder / "pid"
-    write = f"open({str(mark)!r}, 'w').write(str(os.getpid()))"
-    task = asyncio.create_task(
-        asyncio.to_thread(run, code.replace("{write}", write), Limits(seconds=LAST_RESORT), cancelled)
-    )
+    cancelled, mark = threading.Event(), tmp_path / "pid"
+    code = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)"
+    task = asyncio.create_task(asyncio.to_thread(run, code, Limits(seconds=LAST_RESORT), cancelled))
     await until_async(lambda: mark.exists() and mark.read_text())
     cancelled.set()
-    return (await task).stopped
+    assert (await task).stopped == "cancelled"
+    until(lambda: ended(int(mark.read_text())))
 
 
 def test_of_many_errors_the_end_is_kept() -> None:

@@ -15,14 +15,10 @@ from tests.unit.rl.trainer.tensors import tiny
 TOKENS, TEMPERATURE = 600, 0.7  # more than the 512 that the kernel computes at a time
 
 
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Qwen2ForCausalLM:
-    monkeypatch.setattr(Qwen2ForCausalLM, "forward", Qwen2ForCausalLM.forward)  # verl replaces that of the class
-    return tiny(97, num_hidden_layers=1, tie_word_embeddings=False)
-
-
 @pytest.mark.filterwarnings("ignore")
-def test_those_of_the_fused_kernels_are_those_of_the_logits(one_rank: None, model: Qwen2ForCausalLM) -> None:
+def test_those_of_the_fused_kernels_are_those_of_the_logits(one_rank: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Qwen2ForCausalLM, "forward", Qwen2ForCausalLM.forward)  # verl replaces that of the class
+    model = tiny(97, num_hidden_layers=1, tie_word_embeddings=False)
     ids = torch.randint(97, (1, TOKENS))
     labels = ids.roll(-1, 1)
     known = {"input_ids": ids, "position_ids": torch.arange(TOKENS)[None]}

@@ -11,10 +11,9 @@ from agentflow.rl.trainer import loops
 from agentflow.rl.trainer.watch import WorkerDied
 
 
-@pytest.fixture
-def manager(monkeypatch: pytest.MonkeyPatch) -> loops.FlowLoops:
-    """Two workers, which return the given answers."""
-
+def test_a_worker_in_another_process_is_named_and_one_that_cannot_be_started_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def get(answer: object) -> object:
         if isinstance(answer, Exception):
             raise answer
@@ -22,17 +21,10 @@ def manager(monkeypatch: pytest.MonkeyPatch) -> loops.FlowLoops:
 
     monkeypatch.setattr(loops.ray, "get", get)
     monkeypatch.setattr(loops.FlowLoops, "_go_on", lambda self, worker: None)
-    found = loops.FlowLoops.__new__(loops.FlowLoops)
-    found.agent_loop_workers, found._processes, found.restarted = ["a", "b"], {}, []
-    for worker, process in (("a", 11), ("b", 12)):
-        found._compare(worker, process)
-    return found
-
-
-def test_a_worker_in_another_process_is_named_and_one_that_cannot_be_started_ends_the_run(
-    manager: loops.FlowLoops,
-) -> None:
-    manager._compare("a", 11)
+    manager = loops.FlowLoops.__new__(loops.FlowLoops)
+    manager.agent_loop_workers, manager._processes, manager.restarted = ["a", "b"], {}, []
+    for worker, process in (("a", 11), ("b", 12), ("a", 11)):
+        manager._compare(worker, process)
     manager._compare("a", ray.exceptions.ActorUnavailableError("starting", None))
     assert manager.restarted == []
     for _ in range(2):

@@ -46,15 +46,10 @@ def test_an_adapter_that_is_not_understood_is_refused(state: dict[str, torch.Ten
         merged(state, 1.0)
 
 
-@pytest.fixture
-def mesh(one_rank: None) -> torch.distributed.device_mesh.DeviceMesh:
-    return init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",))
-
-
 def test_a_checkpoint_of_two_ranks_keeps_its_precision_and_its_adapter(
-    mesh: object, state: dict[str, torch.Tensor], tmp_path: Path
+    one_rank: None, state: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
-    actor = tmp_path / "actor"
+    mesh, actor = init_device_mesh("cpu", (1,), mesh_dim_names=("fsdp",)), tmp_path / "actor"
     actor.mkdir()
     (actor / LORA_META).write_text(json.dumps({"r": 2, "lora_alpha": 8}))
     for rank in range(2):

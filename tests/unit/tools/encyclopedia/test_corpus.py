@@ -122,21 +122,16 @@ def test_an_empty_dump_and_a_file_in_the_way_are_named(tmp_path: Path) -> None:
     assert {file.name for file in tmp_path.iterdir()} == {"empty.jsonl", "folder"}
 
 
-# Queries of common words.
-
-
-@pytest.fixture
-def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
-    """A corpus with limits as small as it is: "the" is nearly everywhere, "stone" and "river" are common."""
+def test_rare_words_decide_and_common_ones_are_looked_for_together_and_in_titles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With limits as small as the corpus is: "the" is nearly everywhere, "stone" and "river" are common."""
     for name, value in (("MAX_RANKED", 150), ("MAX_COUNTED", 400)):
         monkeypatch.setattr(f"agentflow.tools.encyclopedia.corpus.{name}", value)
     passages = [Passage(f"P{n}", f"the {'stone' * (n % 2)} {'river' * (n % 3 == 0)} {n}") for n in range(480)]
     passages += [Passage("Stone River", "the river of stone"), Passage("Zanzibar", "the Zanzibar of stone and river")]
     build(tmp_path / "crowded.db", passages)
-    return Corpus(tmp_path / "crowded.db")
-
-
-def test_rare_words_decide_and_common_ones_are_looked_for_together_and_in_titles(crowded: Corpus) -> None:
+    crowded = Corpus(tmp_path / "crowded.db")
     assert crowded.search("the stone river of Zanzibar", 3)[0].title == "Zanzibar"
     assert [hit.title for hit in crowded.search("the stone 77", 3)] == ["P77"]
     assert [hit.title for hit in crowded.search("STONE, river", 3)] == ["Stone River"]
