@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +12,24 @@ from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.view.calls import CallsFile
 from tests.command_line import succeeds
-from tests.fake_openai import FakeOpenAI, Request
+from tests.fake_openai import FakeOpenAI
 
 QUESTIONS = {"Which city?": ("Istanbul", "Constantinople"), "Which year?": ("1929", "1929"), "Who?": ("Ada", "Bob")}
 
 
-@dataclass
-class Served:
-    url: str
-    asked: list[Request]
-
-
 def _reply(body: dict[str, Any]) -> str:
-    """The model that answers, or a judge: the strict one rejects, all others accept."""
+    """The model that answers, or a judge, who accepts."""
     text = body["messages"][-1]["content"]
     if text.startswith("{"):
-        return f"Verdict: {'incorrect' if body['model'] == 'strict' else 'correct'}"
+        return "Verdict: correct"
     return "Answer: " + next(answer for question, (_, answer) in QUESTIONS.items() if question in text)
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeOpenAI]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with FakeOpenAI(_reply, models=("any", "kind", "strict", "other")) as server:
-        yield Served(server.base_url, server.requests)
+    with FakeOpenAI(_reply, models=("any", "kind")) as server:
+        yield server
 
 
 @pytest.fixture
@@ -47,10 +40,10 @@ def quiz(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def folder(served: Served, quiz: Path, tmp_path: Path) -> Path:
+def folder(served: FakeOpenAI, quiz: Path, tmp_path: Path) -> Path:
     out = tmp_path / "run"
-    succeeds("eval", quiz, "--agent", "direct", "--model", f"vllm:any@{served.url}", "--out", out)
-    served.asked.clear()
+    succeeds("eval", quiz, "--agent", "direct", "--model", f"vllm:any@{served.base_url}", "--out", out)
+    served.requests.clear()
     return out
 
 
@@ -58,13 +51,15 @@ def by_question(folder: Path) -> dict[str, Record]:
     return {one.task.question: one for one in results_store.read(folder)[1]}
 
 
-def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Path, quiz: Path, served: Served) -> None:
+def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(
+    folder: Path, quiz: Path, served: FakeOpenAI
+) -> None:
     before = [one.decision for one in by_question(folder).values()]
     assert by_question(folder)["Which city?"].decision == Decision.UNDECIDED
     traces = folder / results_store.TRACES
     first, calls = traces.read_bytes(), CallsFile(traces)
     known = [calls.of(line) for line in first.splitlines()]
-    call = ("eval", "rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.url}")
+    call = ("eval", "rescore", folder, "--benchmark", quiz, "--judge", f"vllm:kind@{served.base_url}")
     done = succeeds(*call)
     [row] = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith(quiz.name)]
     right, unclear = before.count(Decision.CORRECT), before.count(Decision.UNDECIDED)
@@ -72,7 +67,7 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
     found = by_question(folder)
     assert {one.decision for one in found.values()} == {Decision.CORRECT}
     assert found["Which city?"].decided_by == "judge"
-    assert {request.body["model"] for request in served.asked} == {"kind"}
+    assert {request.body["model"] for request in served.requests} == {"kind"}
     settings, _ = results_store.read(folder)
     assert settings.judge.startswith("vllm:kind@")
     assert [one.before for one in settings.provenance] == [0, 3]
@@ -81,9 +76,9 @@ def test_a_judge_decides_what_the_rule_left_and_nothing_is_generated(folder: Pat
     again = [calls.of(line) for line in after.removeprefix(first).splitlines()]
     assert again
     assert all(one in known for one in again), "a score of a try keeps its calls"
-    kept, asked = (folder / "traces.jsonl").read_bytes(), len(served.asked)
+    kept, asked = (folder / "traces.jsonl").read_bytes(), len(served.requests)
     succeeds(*call)
-    assert ((folder / "traces.jsonl").read_bytes(), len(served.asked)) == (kept, asked), (
+    assert ((folder / "traces.jsonl").read_bytes(), len(served.requests)) == (kept, asked), (
         "the same call again adds nothing"
     )
     succeeds("eval", "rescore", folder, "--benchmark", quiz)

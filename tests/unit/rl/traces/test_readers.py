@@ -18,7 +18,7 @@ from tests.unit.rl.traces.spans import Json, asked, attributes, chat_span, reque
 AGENT = {"gen_ai__operation__name": "invoke_agent", "gen_ai__agent__name": "travel"}
 
 
-def run_of_spans(trace: str = "t1", question: str = "Where?") -> list[Json]:
+def run_of_spans(trace: str, question: str) -> list[Json]:
     conversation = {"gen_ai__input__messages": [said("user", question)]}
     conversation["gen_ai__output__messages"] = [said("assistant", "There.")]
     root = span("a", "invoke_agent travel", trace=trace, **AGENT, **conversation)
@@ -34,19 +34,15 @@ def otel_episodes(path: Path) -> list[Episode]:
     return list(otel.read(path, Dropped(list)))
 
 
-def test_a_run_of_spans(tmp_path: Path) -> None:
-    [found] = otel_episodes(write(tmp_path / "s.jsonl", [request(*run_of_spans())]))
-    assert (found.question, found.answer, found.reward) == ("Where?", "There.", 1.0)
-
-
 def test_spans_of_traces_may_be_mixed_and_in_one_document(tmp_path: Path) -> None:
     first, second = run_of_spans("t1", "One?"), run_of_spans("t2", "Two?")
     mixed = [one for pair in zip(first, second, strict=True) for one in pair]
     as_lines = otel_episodes(write(tmp_path / "s.jsonl", [request(one) for one in mixed]))
     (tmp_path / "s.json").write_text(json.dumps(request(*mixed), indent=1))
     assert format_of(tmp_path / "s.json") == "otel"
-    as_document = otel_episodes(tmp_path / "s.json")
-    assert [one.question for one in as_lines] == [one.question for one in as_document] == ["One?", "Two?"]
+    for found in (as_lines, otel_episodes(tmp_path / "s.json")):
+        told = [(one.question, one.answer, one.reward) for one in found]
+        assert told == [("One?", "There.", 1.0), ("Two?", "There.", 1.0)]
 
 
 def test_a_trace_without_an_agent_is_one_run(tmp_path: Path) -> None:
@@ -131,16 +127,29 @@ def langsmith_episode(path: Path, dropped: Dropped | None = None) -> Episode:
     return found
 
 
-def test_a_langsmith_export(tmp_path: Path) -> None:
-    found = langsmith_episode(write(tmp_path / "any.jsonl", langsmith_run()))
-    assert (found.question, found.answer, found.reward, found.inputs) == ("How many?", "Two.", None, None)
+ROOT, MODEL = langsmith_run()
+NESTED = {**ROOT, "child_runs": [MODEL], "feedback_stats": {"thumbs": {"n": 2, "avg": 0.5}}}
+OPENAI = langsmith_run(
+    inputs={"messages": [{"role": "user", "content": [{"type": "text", "text": "How many?"}]}]},
+    outputs={"choices": [{"message": {"role": "assistant", "content": "2"}}]},
+    reference_outputs={"answer": "3"},
+)
+FAILED = langsmith_run(error="down", feedback=[{"key": "thumbs", "score": 0}])
 
 
-def test_nested_runs_and_feedback_in_the_run(tmp_path: Path) -> None:
-    root, model = langsmith_run()
-    nested = {**root, "child_runs": [model], "feedback_stats": {"thumbs": {"n": 2, "avg": 0.5}}}
-    found = langsmith_episode(write(tmp_path / "any.jsonl", [nested]))
-    assert (found.question, found.reward) == ("How many?", 0.5)
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([ROOT, MODEL], {"question": "How many?", "answer": "Two.", "reward": None, "inputs": None}),
+        ([NESTED], {"question": "How many?", "reward": 0.5}),
+        (OPENAI, {"question": "How many?", "answer": "2", "gold": "3"}),
+        (FAILED, {"answer": "", "reward": None}),
+    ],
+    ids=["plain", "nested, with feedback", "OpenAI's outputs and a reference", "failed"],
+)
+def test_a_langsmith_export(runs: list[Json], expected: Json, tmp_path: Path) -> None:
+    found = langsmith_episode(write(tmp_path / "any.jsonl", runs))
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 def test_feedback_beside_the_runs(tmp_path: Path) -> None:
@@ -156,22 +165,6 @@ def test_feedback_beside_the_runs(tmp_path: Path) -> None:
     found = langsmith_episode(tmp_path, dropped)
     assert (found.reward, found.edit) == (0.0, "Three.")
     assert dropped == {DropReason.BAD_SCORE: ["runs.jsonl, line 1"]}
-
-
-def test_openai_outputs_and_a_reference(tmp_path: Path) -> None:
-    runs = langsmith_run(
-        inputs={"messages": [{"role": "user", "content": [{"type": "text", "text": "How many?"}]}]},
-        outputs={"choices": [{"message": {"role": "assistant", "content": "2"}}]},
-        reference_outputs={"answer": "3"},
-    )
-    found = langsmith_episode(write(tmp_path / "any.jsonl", runs))
-    assert (found.question, found.answer, found.gold) == ("How many?", "2", "3")
-
-
-def test_a_failed_run_has_no_reward(tmp_path: Path) -> None:
-    runs = langsmith_run(error="down", feedback=[{"key": "thumbs", "score": 0}])
-    found = langsmith_episode(write(tmp_path / "any.jsonl", runs))
-    assert (found.answer, found.reward) == ("", None)
 
 
 @pytest.mark.parametrize(("score", "reward"), table(__file__, "scores.txt"))
