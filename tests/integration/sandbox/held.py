@@ -34,10 +34,10 @@ def waits(pid: int) -> bool:
     return False
 
 
-def await_waiting(number: int, known: set[int] = frozenset()) -> set[int]:  # type: ignore[assignment]
-    """The next programs that wait, once there are so many."""
-    until(lambda: len(waiting() - known) >= number)
-    return waiting() - known
+def await_waiting(number: int) -> set[int]:
+    """The programs that wait, once there are so many."""
+    until(lambda: len(waiting()) >= number)
+    return waiting()
 
 
 def let_go(pids: set[int]) -> None:

@@ -1,4 +1,9 @@
-"""No abuse program succeeds in any tier of this machine, judged from outside; and the judge sees those that would."""
+"""No abuse program succeeds in any tier of this machine, judged from outside; and the judge sees those that would.
+
+The programs try to get out, or to take more than their share; each does as little harm as it can where it succeeds. A
+program that can only itself know that it succeeded prints ESCAPED. For all else the judge looks from outside. Names in
+capitals after a $ are what the judge planted; TASKS, BYTES and so on bound the bombs.
+"""
 
 import ctypes
 import os
@@ -11,13 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from string import Template
 
 import pytest
 
 from agentflow.tools.sandbox import confine, plain_subprocess, tiers
 from agentflow.tools.sandbox.limits import Outcome
+from tests.cases import programs
 from tests.integration.sandbox import judge
-from tests.integration.sandbox.abuse import PROGRAMS, SEEN, program
 from tests.integration.sandbox.judge import LIMITS, Watch, World
 from tests.sandboxes import TIERS, new_processes, run, server
 from tests.waiting import LAST_RESORT
@@ -26,6 +32,17 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the tiers with isolation are Linux's"),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="the programs use system calls by their numbers"),
 ]
+
+PRELUDE = (Path(__file__).parent / "cases/prelude.py.txt").read_text()
+
+PROGRAMS = programs(Path(__file__).parent / "cases/abuse.txt")
+SEEN = {name: code.partition("\n")[0].removeprefix("#> ") for name, code in PROGRAMS.items() if code.startswith("#> ")}
+"""The judge's finding for each program when it runs without a sandbox, from the program's first line."""
+
+
+def program(name: str, planted: dict[str, str]) -> str:
+    """The text of a program, with the names of what was planted."""
+    return PRELUDE + Template(PROGRAMS[name]).substitute(planted)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,6 @@ from safetensors.numpy import save_file
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.spec import ModelError
 from agentflow.nodes.planner import PROMPT
-from agentflow.rl.micro import chat_model
 from agentflow.rl.micro.chat_model import EmbeddedChatModel, load
 from agentflow.rl.micro.engine import Engine
 from agentflow.rl.micro.tokenizer import MicroTokenizer
@@ -93,7 +92,6 @@ def test_a_missing_or_broken_file_is_a_configuration_error(tmp_path: Path, name:
         load(str(tmp_path / "other"))
 
 
-@pytest.mark.skipif(not chat_model.SEED.exists(), reason="there is no seed checkpoint in this checkout yet")
 @pytest.mark.parametrize(("prompt", "speaker"), [(PROMPT.format(tools="- hammer: hits"), "trained"), ("Hello", "seed")])
 def test_embedded_plans_with_the_trained_planner(prompt: str, speaker: str) -> None:
     chat = [SystemMessage(prompt), HumanMessage("Question: How many feet are 3 yards?")]
