@@ -1,4 +1,4 @@
-"""A tool that says what it should not, for tests of redaction."""
+"""A tool that says what it should not, for tests of redaction; records name this module, so "planted" is not in it."""
 
 import os
 
