@@ -11,7 +11,7 @@ A bare machine has torch and no network: the wheels that it lacks travel with th
 Here, once, with a Python of the extra `train` alone; THERE names that machine's packages, except transformers,
 tokenizers and huggingface-hub:
     echo /.whl/ >>.git/info/exclude; mkdir -p .whl/1 .whl/2
-    lean='^(-e|#|agentflow|antlr4|bm25s|cuda|distlib|nvidia|py-spy|tavily|torch=|triton|virtualenv|wandb|wikipedia|zstandard)'
+    lean='^(-e|#|agentflow|antlr4|bm25s|cuda|distlib|nvidia|py-spy|tavily|torch=|triton|virtualenv|wandb|zstandard)'
     pip freeze | grep -viE "$lean" | grep -vif <(sed 's/[-_.]/[-_.]/g; s/.*/^&=/' THERE) | xargs pip download \
         --no-deps --only-binary=:all: --python-version 3.12 --implementation cp -d .whl/2 \
         $(printf -- '--platform manylinux%s_x86_64 ' _2_28 _2_27 _2_17 2014 1)

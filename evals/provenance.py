@@ -24,7 +24,7 @@ from agentflow.version import __version__
 
 PACKAGES = (
     *("langgraph", "langchain-core", "langchain-openai", "langchain-community", "pydantic", "mcp"),
-    *("torch", "transformers", "tokenizers", "bm25s", "trafilatura", "wikipedia", "tavily-python"),
+    *("torch", "transformers", "tokenizers", "bm25s", "trafilatura", "tavily-python"),
     *("numpy", "sympy", "scipy", "pandas"),
 )
 """Packages that affect a run: the graph and its models, the tools, and packages available to python_coder programs."""
