@@ -16,14 +16,16 @@ Answer the question. Think first if it helps, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
 
-def messages(question: str) -> list[BaseMessage]:
+def messages(question: str, prompt: str = PROMPT) -> list[BaseMessage]:
     """Return the messages of the one call."""
-    return [SystemMessage(PROMPT), HumanMessage(f"Question: {question}")]
+    return [SystemMessage(prompt), HumanMessage(f"Question: {question}")]
 
 
 async def planner(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
-    """Node: answer the question."""
-    reply = await ask_in_time(Context.of(runtime), "planner", messages(state.question), state.seconds_left())
+    """Node: answer the question; the run's own prompt of the generator takes the place of ours."""
+    context = Context.of(runtime)
+    conversation = messages(state.question, context.prompts.get("generator", PROMPT))
+    reply = await ask_in_time(context, "planner", conversation, state.seconds_left())
     status = "out_of_time" if reply is None else "answered"
     return {"answer": answer_text.parse(reply or ""), "status": status, "messages": [AIMessage(reply or "")]}
 

@@ -66,6 +66,17 @@ async def solved(name: str, script: Any = reply, **settings: Any) -> Trace:
         return await run(agent_graph(name), TASK, context)  # type: ignore[arg-type]
 
 
+async def test_the_model_alone_takes_the_prompt_of_a_run() -> None:
+    asked: list[str] = []
+
+    def script(body: dict[str, Any]) -> str:
+        asked.append(body["messages"][0]["content"])
+        return "Answer: 42"
+
+    await solved("direct", script, prompts={"generator": "Reason step by step."})
+    assert asked == ["Reason step by step."]
+
+
 FOREVER = "Tool: python_coder\n```python\nprint(1)\n```"
 REFUSED = (400, {"error": {"message": "no"}})
 
