@@ -1,9 +1,10 @@
 """The figures of real models, from the traces of an evaluation."""
 
+from pathlib import Path
 from typing import Any
 
 from benchmarks.real.figures import figures, measured
-from benchmarks.real.tables import table
+from benchmarks.real.tables import REASONING, arguments, table
 
 
 def turn(error: str | None, **asked: int) -> dict[str, Any]:
@@ -60,3 +61,10 @@ def test_a_cell_of_a_table_has_what_was_searched_and_scored() -> None:
     lines = table({"hotpotqa": {"rag": found, "direct": {**found, "right": 2}}}).splitlines()
     assert [line.split(" | ")[:2] for line in lines[2:]] == [["| hotpotqa", "direct"], ["| hotpotqa", "rag"]]
     assert ["**" in line for line in lines[2:]] == [True, False]
+
+
+def test_reasoning_is_the_model_alone_with_another_prompt(tmp_path: Path) -> None:
+    words = arguments("gsm8k", "reasoning", 50, tmp_path, tmp_path)
+    assert words[words.index("--agent") + 1] == "direct"
+    assert f"prompts.generator={REASONING}" in words
+    assert arguments("gsm8k", "direct", 50, tmp_path, tmp_path).count("--context") == words.count("--context") - 1

@@ -12,7 +12,8 @@ from langgraph.types import Command
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import DEFAULT_TOOLS, Context
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
-from agentflow.nodes import executor, generator, planner, verifier
+from agentflow.nodes import answer_text, executor, generator, planner, verifier
+from agentflow.nodes.demonstrations import ANSWERED
 from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -225,8 +226,13 @@ async def test_the_generator_reads_the_question_after_what_was_found(scripted: S
     script = scripted(verifier=STOP)
     await solve(script)
     shown = [message.text for message in script.asked("generator")[0] if message.type == "human"]
-    assert all(text.splitlines()[-1].startswith("Question: ") for text in shown)
+    assert [text.splitlines()[-1].startswith("Question: ") for text in shown] == [True, True, True]
     assert shown[-1].endswith("\n\nQuestion: Which word?")
+
+
+def test_each_example_answer_is_what_its_turns_found() -> None:
+    for memory, reply in ANSWERED.values():
+        assert float(answer_text.parse(reply)) == float(memory[-1].action.result.output)
 
 
 def test_examples_stand_before_the_run_and_attachments_in_it() -> None:
