@@ -57,6 +57,6 @@ ANSWERED = {
     ),
     SUM: (JUDGED[SUM], "12 percent of 250 is 30.\nAnswer: 30"),
 }
-"""Turns and the generator's reply, by the question. The first cannot be answered without its result: with the second
-alone, Qwen2.5-Coder-0.5B solved 10 of 80 questions anew, wrongly, whose right result stood before it.
+"""Turns and the generator's reply, by the question. The first cannot be answered in the head: with the second alone,
+Qwen2.5-Coder-0.5B answered 10 of 80 questions wrongly beside the right output of its program.
 """
