@@ -17,6 +17,7 @@ from agentflow.evals.benchmarks.benchmark import Benchmark
 from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.evals.benchmarks.own import benchmark_of, is_file
 from agentflow.evals.judge import Judge
+from agentflow.graph.context import MODULES
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import GivenNodes, share_of
 from agentflow.rl.apps.planner import trainable
@@ -57,7 +58,7 @@ def benchmark(
         file: File of questions in the benchmark's format, used instead of its own questions.
         tools: Tools that the planner may choose from.
         max_turns: Maximum number of planner turns in a rollout.
-        max_tokens: Maximum number of tokens in one reply of the policy.
+        max_tokens: Maximum number of tokens in one reply of any module: a step waits for its longest rollout.
         nodes: Modules that are trained; several share one policy.
         agent: Agent, as in `agentflow eval --agent`; with "react", the planner is the whole policy.
         corpus: Corpus of wikipedia_search, by default the one that suits the benchmark. If many rollouts search, use
@@ -101,6 +102,7 @@ def benchmark(
     search = {"search_engine": search_engine, "search_cache": search_cache}
     search["corpus"] = load(names[0]).corpus if corpus == "auto" and not is_file(names[0]) else corpus
     settings = {"model": frozen, "result_role": result_role, "max_turns": max_turns, "tools": list(tools), **search}
+    settings["sampling"] = {module: {"max_tokens": max_tokens} for module in MODULES}
     return trainable(", ".join(names), agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
 
 

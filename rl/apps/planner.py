@@ -74,12 +74,9 @@ def trainable(
     if agent not in AGENTS:
         raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}", code="unknown_agent")
     modules = node_patterns(nodes)
-    policy = {
-        "models": dict.fromkeys(modules, "policy"),
-        "sampling": {module: {"max_tokens": max_tokens} for module in modules},
-    }
-    ours = {"structured_output": "off", "max_seconds": CLOCK, "opening": "plan"}
-    context = Context.model_validate({**ours, **settings, **policy})
+    sampling = {module: {"max_tokens": max_tokens} for module in modules}
+    ours = {"structured_output": "off", "max_seconds": CLOCK, "opening": "plan", "sampling": sampling}
+    context = Context.model_validate({**ours, **settings, "models": dict.fromkeys(modules, "policy")})
 
     def rewarded(task: Task, state: Any) -> float | Awaitable[float | None] | None:
         return 0.0 if state.get("status") == "no_plan" else reward(task, state)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agentflow.graph.context import MODULES
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.apps.benchmark import benchmark
 from agentflow.rl.apps.loading import load_app
@@ -56,6 +57,13 @@ def test_its_options_are_given_by_name_and_set_the_search() -> None:
     assert app.name == "game24"
     assert app.context().search == SearchSettings(corpus=search["corpus"], engine="serper", cache="use")
     assert app.context().opening == "plan"
+
+
+def test_no_module_writes_without_end() -> None:
+    """A frozen module that wrote 2,048 tokens kept eight of sixteen steps of a training waiting."""
+    context = benchmark("game24", frozen="atlas-oracle", max_tokens=77).context()
+    assert {context.sampling_of(module).max_tokens for module in MODULES} == {77}
+    assert context.sampling_of("generator").temperature == 0
 
 
 def test_what_cannot_be_had_is_one_line(tmp_path: Path) -> None:
