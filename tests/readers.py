@@ -42,7 +42,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "verifier": verifier.parse,
     "generator": answer_text.parse,
     "the answer as a chat shows it": answer_text.shown,
-    "react's answer": read_answer,
+    "react's answer": lambda text: read_answer(text, CARDS),
     "react's call": lambda text: read_call(text, CARDS),
     "judge": lambda text: read_reply(text, "verdict", {"correct", "incorrect"}),
     "passages": split,

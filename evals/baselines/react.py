@@ -37,6 +37,7 @@ Write either a call, its first line Tool: and the tool's name, then the argument
 ```python block; or, when you know it, the answer, as Answer: and the answer."""
 
 _CALL = re.compile(r"^[ \t>*_#-]*(?:tool|action)[*_]*[ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
+_PROGRAM = re.compile(r"^[ \t]*```python\b", re.IGNORECASE | re.MULTILINE)
 _ANSWER = re.compile(r"^[ \t>*_#-]*(?:final )?answer[*_]*[ \t]*:|<answer>", re.IGNORECASE | re.MULTILINE)
 _INVENTED = re.compile(r"^[ \t>*_#-]*(?:result|observation)[*_]*[ \t]*:", re.IGNORECASE | re.MULTILINE)
 
@@ -48,15 +49,32 @@ def messages(question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard
         HumanMessage(f"Question: {question}"),
     ]
     for turn in memory:
-        conversation += [AIMessage(turn.plan.text), HumanMessage(turn.action.result.describe())]
+        conversation += [AIMessage(_until_its_result(turn.plan.text)), HumanMessage(turn.action.result.describe())]
     return conversation
 
 
-def read_answer(text: str) -> str | None:
-    """Return the answer in a reply; None if a tool call precedes it or if there is none. Never raises."""
+def _until_its_result(text: str) -> str:
+    """Return a reply without the answer that it invents after a program: shown again, it outweighs the result."""
+    program = _PROGRAM.search(text)
+    end = text.find("```", program.end()) if program else -1
+    answer = _ANSWER.search(text, end) if end >= 0 else None
+    return text[: answer.start()].rstrip() if answer else text
+
+
+def read_answer(text: str, cards: Mapping[str, ToolCard], memory: Sequence[Turn] = ()) -> str | None:
+    """Return the answer in a reply; None if there is none, or if it precedes the result of a call. Never raises.
+
+    A call before it counts unless it is the last one in memory, which small models write again beside their answer.
+    """
     reply = spoken(text)
-    answer, call = _ANSWER.search(reply), _CALL.search(reply)
-    return answer_text.parse(reply) if answer and (call is None or answer.start() < call.start()) else None
+    calls = (_CALL, _PROGRAM) if "python_coder" in cards else (_CALL,)
+    if (answer := _ANSWER.search(reply)) is None:
+        return None
+    if any(call.search(reply, 0, answer.start()) for call in calls):
+        plan, arguments = read_call(text, cards)
+        if not memory or (plan.tool, arguments) != (memory[-1].plan.tool, memory[-1].action.arguments):
+            return None
+    return answer_text.parse(reply)
 
 
 def read_call(text: str, cards: Mapping[str, ToolCard]) -> tuple[Plan, dict[str, Any] | None]:
@@ -104,7 +122,7 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
         reply = await ask_in_time(context, "planner", conversation, state.seconds_left())
         if reply is None:
             return {"status": "out_of_time"}
-        if (answer := read_answer(reply)) is not None:
+        if (answer := read_answer(reply, available.cards, state.memory)) is not None:
             return {"status": "answered", "answer": answer, "messages": [AIMessage(reply)]}
         return {"status": "out_of_turns"} if len(state.memory) >= context.max_turns else {"plan": Plan(text=reply)}
 

@@ -95,7 +95,7 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
         available = await toolbox.available_tools(context)
         prompt = ASSISTANT.format(tools=describe_tools(available.cards.values()))
         reply = await ask_in_time(context, "executor", messages(prompt, state), state.seconds_left()) or ""
-        if (answer := read_answer(reply)) is not None:
+        if (answer := read_answer(reply, available.cards)) is not None:
             result = ToolResult(status="ok", output=f"the answer {answer}")
             plan, action = Plan(text=reply), Action(result=result)
         else:

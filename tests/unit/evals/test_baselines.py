@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow.evals.agents import agent_graph
-from agentflow.evals.baselines import direct, team
+from agentflow.evals.baselines import direct, react, team
 from agentflow.evals.baselines.react import read_answer, read_call
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
-from agentflow.graph.state import Plan
+from agentflow.graph.state import Action, Plan, Turn, Verdict
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
+from agentflow.tools.result import ToolResult
 from tests.cases import table
 from tests.fake_openai import FakeOpenAI, Fault, completion
 
@@ -32,14 +33,29 @@ PROGRAM = "Tool: python_coder\n```python\nprint(6 * 7)\n```"
 def test_the_first_call_or_the_answer_is_read_and_an_invented_result_is_not(
     text: str, answer: str | None, called: str | None, arguments: dict[str, Any] | None
 ) -> None:
-    assert read_answer(text) == answer
+    assert read_answer(text, CARDS) == answer
     plan, found = read_call(text, CARDS)
     assert answer or (plan.error or plan.tool, found) == (called, arguments)
 
 
+def test_an_answer_counts_beside_the_program_that_has_run_and_not_before_its_result() -> None:
+    text = "```python\nprint(6 * 7)\n```"
+    action = Action(arguments={"code": "print(6 * 7)"}, result=ToolResult(status="ok", output="42"))
+    plan, verdict = Plan(text=f"{text}\nAnswer: 43", tool="python_coder"), Verdict(analysis="", signal="continue")
+    memory = [Turn(turn=1, plan=plan, action=action, verdict=verdict)]
+    assert [one.text for one in react.messages("What is 6 times 7?", memory, CARDS)[2:]] == [text, "Result: 42"]
+    assert read_answer(f"{text}\nAnswer: 42", CARDS, memory) == "42"
+    assert read_answer("```python\nprint(7)\n```\nAnswer: 42", CARDS, memory) is None
+
+
+def test_a_program_is_no_call_where_none_can_be_run() -> None:
+    text = "```python\nprint(6 * 7)\n```\nAnswer: 42"
+    assert read_answer(text, standard_cards(["wikipedia_search"])) == "42"
+
+
 @given(st.text(alphabet=st.sampled_from(list("Tol: answer<>{}\"'`\n#*")) | st.characters(), max_size=80))
 def test_any_text_is_read(text: str) -> None:
-    read_answer(text)
+    read_answer(text, CARDS)
     plan, _ = read_call(text, CARDS)
     assert isinstance(plan, Plan)
 
