@@ -54,9 +54,9 @@ def messages(question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard
 
 
 def _until_its_result(text: str) -> str:
-    """Return a reply without the answer that it invents after a program: shown again, it outweighs the result."""
-    program = _PROGRAM.search(text)
-    end = text.find("```", program.end()) if program else -1
+    """Return a reply without the answer that it invents after a call: shown again, it outweighs the result."""
+    call = _CALL.search(text)
+    end = text.rfind("```") if _PROGRAM.search(text) else call.end() if call else -1
     answer = _ANSWER.search(text, end) if end >= 0 else None
     return text[: answer.start()].rstrip() if answer else text
 

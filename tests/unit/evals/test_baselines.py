@@ -38,13 +38,16 @@ def test_the_first_call_or_the_answer_is_read_and_an_invented_result_is_not(
     assert answer or (plan.error or plan.tool, found) == (called, arguments)
 
 
-def test_an_answer_counts_beside_the_program_that_has_run_and_not_before_its_result() -> None:
-    text = "```python\nprint(6 * 7)\n```"
+BLOCK = "```python\nprint(6 * 7)\n```"
+
+
+@pytest.mark.parametrize("called", [BLOCK, PROGRAM, 'Tool: python_coder\n{"code": "print(6 * 7)"}'])
+def test_an_answer_counts_beside_the_call_that_was_made_and_not_before_its_result(called: str) -> None:
     action = Action(arguments={"code": "print(6 * 7)"}, result=ToolResult(status="ok", output="42"))
-    plan, verdict = Plan(text=f"{text}\nAnswer: 43", tool="python_coder"), Verdict(analysis="", signal="continue")
+    plan, verdict = Plan(text=f"{called}\nAnswer: 43", tool="python_coder"), Verdict(analysis="", signal="continue")
     memory = [Turn(turn=1, plan=plan, action=action, verdict=verdict)]
-    assert [one.text for one in react.messages("What is 6 times 7?", memory, CARDS)[2:]] == [text, "Result: 42"]
-    assert read_answer(f"{text}\nAnswer: 42", CARDS, memory) == "42"
+    assert [one.text for one in react.messages("What is 6 times 7?", memory, CARDS)[2:]] == [called, "Result: 42"]
+    assert read_answer(f"{called}\nAnswer: 42", CARDS, memory) == "42"
     assert read_answer("```python\nprint(7)\n```\nAnswer: 42", CARDS, memory) is None
 
 
