@@ -105,6 +105,7 @@ REFUSED = (400, {"error": {"message": "no"}})
     [
         ("direct", reply, "answered", 0, 1),
         ("react", reply, "answered", 1, 2),
+        ("react", lambda _: f"{PROGRAM}\nAnswer: 42", "answered", 1, 2),
         ("team", reply, "answered", 2, 6),
         ("react", lambda _: FOREVER, "out_of_turns", 2, 3),
         ("team", lambda _: FOREVER, "out_of_turns", 2, 6),
