@@ -103,7 +103,7 @@ def benchmark(
     search["corpus"] = load(names[0]).corpus if corpus == "auto" and not is_file(names[0]) else corpus
     settings = {"model": frozen, "result_role": result_role, "max_turns": max_turns, "tools": list(tools), **search}
     settings["sampling"] = {module: {"max_tokens": max_tokens} for module in MODULES}
-    return trainable(", ".join(names), agent, tasks, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+    return trainable(", ".join(names), agent, tasks, reward, nodes=nodes, settings=settings)
 
 
 def _load(spec: str) -> Benchmark:

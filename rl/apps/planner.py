@@ -50,8 +50,8 @@ def atlas(
     if level not in LEVELS:
         raise AppError(f"there is no level '{level}' of Atlas; there are {', '.join(LEVELS)}", code="unknown_level")
     settings = {"model": frozen, "max_turns": max_turns, "corpus": "atlas", "tools": list(tools)}
-    asked = partial(tasks, level=level)
-    return trainable("atlas", agent, asked, reward, nodes=nodes, max_tokens=max_tokens, settings=settings)
+    settings["sampling"] = {module: {"max_tokens": max_tokens} for module in node_patterns(nodes)}
+    return trainable("atlas", agent, partial(tasks, level=level), reward, nodes=nodes, settings=settings)
 
 
 def trainable(
@@ -61,7 +61,6 @@ def trainable(
     reward: Callable[[Task, Any], float | Awaitable[float | None]],
     *,
     nodes: GivenNodes,
-    max_tokens: int,
     settings: Mapping[str, Any],
 ) -> Trainable:
     """Build the trainable app of `agent`: `nodes` call the policy, `settings` are the other fields of its `Context`.
@@ -74,8 +73,7 @@ def trainable(
     if agent not in AGENTS:
         raise AppError(f"there is no agent '{agent}'; the agents are {', '.join(AGENTS)}", code="unknown_agent")
     modules = node_patterns(nodes)
-    sampling = {module: {"max_tokens": max_tokens} for module in modules}
-    ours = {"structured_output": "off", "max_seconds": CLOCK, "opening": "plan", "sampling": sampling}
+    ours = {"structured_output": "off", "max_seconds": CLOCK, "opening": "plan"}
     context = Context.model_validate({**ours, **settings, "models": dict.fromkeys(modules, "policy")})
 
     def rewarded(task: Task, state: Any) -> float | Awaitable[float | None] | None:
