@@ -75,7 +75,9 @@ def started(out: Path, *settings: str, until: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "agentflow", "train", f"out={out}", *SMALL, *settings]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not (out / until).exists():
-        assert process.poll() is None
+        if process.poll() is not None:
+            said, failed = process.communicate()
+            pytest.fail(f"the run ended before {until}: {said[-3000:]}{failed[-3000:]}")
         time.sleep(0.1)
     return process
 
