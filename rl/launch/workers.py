@@ -168,22 +168,26 @@ def environment(config: DictConfig) -> dict[str, str]:
     if config.trainer.device == "cpu":
         from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
 
-        variables.update(ENVIRONMENT, **_threads(config.trainer.n_gpus_per_node))
+        variables.update(ENVIRONMENT, **_processor(config.trainer.n_gpus_per_node))
     return variables
 
 
-def _threads(ranks: int) -> dict[str, str]:
-    """Return the OpenMP settings of each of `ranks` training workers; variables that the user has set take precedence.
+def _processor(ranks: int) -> dict[str, str]:
+    """Return settings of OpenMP and oneDNN for each of `ranks` workers; what the user has set takes precedence.
 
     Threads wait for each other at the end of every operation, by default by spinning for milliseconds. If other
     processes use the same cores, spinning threads block them and each other: an update took ten times as long, and four
     times the processor time. With a short spin, updates are as fast as with the default on an idle machine.
+
+    oneDNN, and PyTorch's layer above it, each keep 1,024 kernels by default. Every new number of tokens makes some, of
+    megabytes each: after 240 lengths, two bfloat16 layers kept 3.2 GB, and 0.5 GB of 64 kernels, in the same time.
     """
     threads = max(1, usable_cores() // max(1, ranks))
-    found = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))}
+    kernels = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+    chosen = {"OMP_NUM_THREADS": str(threads), **dict.fromkeys(kernels, "64")}
     if "OMP_WAIT_POLICY" not in os.environ:
-        found["GOMP_SPINCOUNT"] = os.environ.get("GOMP_SPINCOUNT", "1000")
-    return found
+        chosen["GOMP_SPINCOUNT"] = "1000"
+    return {name: os.environ.get(name, value) for name, value in chosen.items()}
 
 
 def _keep_logs(out: Path, process: int | None) -> str:

@@ -14,12 +14,13 @@ from agentflow.rl.launch.engine_config import concurrency, ray_options
 from agentflow.rl.launch.workers import TrainingFailed, _start_ray, environment, worker_base
 from agentflow.rl.settings import compose_settings
 
+KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 
 @pytest.fixture(autouse=True)
 def _unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in THREADS:
+    for name in THREADS + KERNELS:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -35,9 +36,20 @@ def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int
     assert int(found["GOMP_SPINCOUNT"]) <= 10_000
 
 
+def test_kernels_for_other_lengths_do_not_fill_the_memory(config: DictConfig) -> None:
+    """A training of 24 GB ended in its fourth step; one of the two limits alone changes nothing."""
+    found = environment(config)
+    assert all(int(found[name]) <= 128 for name in KERNELS)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "unset"),
-    [("OMP_NUM_THREADS", "7", ""), ("GOMP_SPINCOUNT", "77", ""), ("OMP_WAIT_POLICY", "active", "GOMP_SPINCOUNT")],
+    [
+        ("OMP_NUM_THREADS", "7", ""),
+        ("GOMP_SPINCOUNT", "77", ""),
+        ("OMP_WAIT_POLICY", "active", "GOMP_SPINCOUNT"),
+        ("LRU_CACHE_CAPACITY", "1024", ""),
+    ],
 )
 def test_what_the_user_has_set_holds(
     name: str, value: str, unset: str, config: DictConfig, monkeypatch: pytest.MonkeyPatch
