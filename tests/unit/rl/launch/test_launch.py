@@ -37,7 +37,7 @@ def test_ranks_share_the_cores_and_their_threads_do_not_spin_for_long(ranks: int
 
 
 def test_kernels_for_other_lengths_do_not_fill_the_memory(config: DictConfig) -> None:
-    """A training of 24 GB ended in its fourth step; one of the two limits alone changes nothing."""
+    """A training ended in its fourth step, since 24 GB were full; neither limit alone is enough."""
     found = environment(config)
     assert all(int(found[name]) <= 128 for name in KERNELS)
 
