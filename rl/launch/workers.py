@@ -168,11 +168,11 @@ def environment(config: DictConfig) -> dict[str, str]:
     if config.trainer.device == "cpu":
         from agentflow.rl.trainer.cpu_environment import ENVIRONMENT
 
-        variables.update(ENVIRONMENT, **_processor(config.trainer.n_gpus_per_node))
+        variables.update(ENVIRONMENT, **_threads_and_kernels(config.trainer.n_gpus_per_node))
     return variables
 
 
-def _processor(ranks: int) -> dict[str, str]:
+def _threads_and_kernels(ranks: int) -> dict[str, str]:
     """Return settings of OpenMP and oneDNN for each of `ranks` workers; what the user has set takes precedence.
 
     Threads wait for each other at the end of every operation, by default by spinning for milliseconds. If other
