@@ -97,22 +97,24 @@ class TokenInspector:
         return differences(found)
 
     def _log_probs(self) -> dict[str, list[float]]:
-        """Compute log-probabilities of all tokens of the trained rows under the current weights.
+        """Compute log-probabilities of the trained rows under the current weights.
 
-        The first token of a row gets 0.0.
+        The values of tokens that were not sampled mean nothing.
         """
         keys = self._trained
         if not keys:
             return {}
         ids = [torch.tensor(self.rows[key].ids) for key in keys]
+        sampled = [_sampled(self.rows[key]) for key in keys]
         # Padded so that every rank gets the same number of whole micro-batches.
         multiple = len(set(self.workers._dispatch_info["actor"]))
         multiple *= self.config.actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu or 1
-        ids += [ids[0]] * (math.ceil(len(ids) / multiple) * multiple - len(ids))
+        padding = -len(ids) % multiple
+        ids, sampled = ids + ids[:1] * padding, sampled + sampled[:1] * padding
         nested = {
             "input_ids": ids,
             "position_ids": [torch.arange(len(one)) for one in ids],
-            "loss_mask": [torch.ones_like(one) for one in ids],
+            "loss_mask": sampled,
         }
         data = TensorDict(
             {name: torch.nested.as_nested_tensor(rows, layout=torch.jagged) for name, rows in nested.items()},
@@ -123,6 +125,14 @@ class TokenInspector:
         found = tu.get(self.workers.compute_log_prob(data), "log_probs").unbind()
         # The model's log-probability of a token is at the position of the preceding token.
         return {key: [0.0, *row.tolist()[:-1]] for key, row in zip(keys, found, strict=False)}
+
+
+def _sampled(row: TokenRow) -> torch.Tensor:
+    """Return 1 for the sampled tokens of a row: logits of others would take several times as long."""
+    mask = torch.zeros(len(row.ids), dtype=torch.long)
+    for call in row.calls:
+        mask[call.start : call.start + len(call.mask)] = 1
+    return mask
 
 
 def chosen(rows: Mapping[str, Any], credit: Mapping[str, Sequence[CallSpan]], number: int) -> list[str]:

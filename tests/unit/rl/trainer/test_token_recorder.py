@@ -33,15 +33,17 @@ LOGPROBS = [-1.0, -2.0, 0.0, -3.0]
 
 
 class Workers:
-    """An actor on two ranks, by which the token at place p of a row has the log-probability -id/10, less `learnt`."""
+    """An actor on two ranks, by which a token has the log-probability -id/10, less `learnt`."""
 
     def __init__(self) -> None:
         self._dispatch_info = {"actor": [0, 1]}
         self.learnt = 0.0
         self.asked: list[int] = []
+        self.masks: list[list[int]] = []
 
     def compute_log_prob(self, data: TensorDict) -> TensorDict:
         self.asked.append(len(data))
+        self.masks += [mask.tolist() for mask in data["loss_mask"].unbind()]
         rows = [row.tolist() for row in data["input_ids"].unbind()]
         moved = [[-id / 10 - self.learnt for id in (*row[1:], 0)] for row in rows]
         return TensorDict({"log_probs": nested(moved)}, batch_size=len(rows))
@@ -94,6 +96,7 @@ def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, mo
     assert (left.reward, call.mask, call.trainer, call.advantage) == (None, [0, 0], None, None)
     assert step.pieces == {1: "<1>", 2: "<2>", 3: "<3>", 4: "<4>", 7: "<7>", 8: "<8>", 9: "âĢ"}
     assert workers.asked == [2, 2], "as many rows for each rank"
+    assert workers.masks == [[0, 0, 0, 1, 1, 0, 1]] * 4, "no logits of tokens that were not sampled"
 
 
 def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
