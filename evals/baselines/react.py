@@ -18,10 +18,12 @@ from langgraph.runtime import Runtime
 from agentflow.evals.baselines.run import ask_in_time, graph_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
+from agentflow.graph.models.providers import Profile
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import answer_text, executor
-from agentflow.nodes.planner import chosen_tool, describe_tools
+from agentflow.nodes.demonstrations import ANSWERED, ROLLS
+from agentflow.nodes.planner import EXAMPLES, chosen_tool, describe_tools
 from agentflow.nodes.reply_parsing import spoken
 from agentflow.tools.card import ToolCard
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -34,7 +36,29 @@ Tools:
 {tools}
 
 Write either a call, its first line Tool: and the tool's name, then the arguments as a JSON object, or a program in a \
-```python block; or, when you know it, the answer, as Answer: and the answer."""
+```python block; or, when you know it, the answer, as Answer: and the answer alone."""
+
+COMPUTED, FOUND = "python_coder", "wikipedia_search"
+_ROLLS, _ROLLS_STEP, _ROLLS_PROGRAM = EXAMPLES[COMPUTED]
+_OPERA, _OPERA_STEP, _OPERA_QUERY = EXAMPLES[FOUND]
+_ROLLS_TURNS, _ROLLS_ANSWER = ANSWERED[ROLLS]
+RUNS = {
+    COMPUTED: (
+        f"Question: {_ROLLS}",
+        f"{_ROLLS_STEP}\nTool: {COMPUTED}\n{_ROLLS_PROGRAM}",
+        _ROLLS_TURNS[0].action.result.describe(),
+        _ROLLS_ANSWER,
+    ),
+    FOUND: (
+        f"Question: {_OPERA}",
+        f'{_OPERA_STEP}\nTool: {FOUND}\n{{"query": "{_OPERA_QUERY}"}}',
+        "Result: Sydney Opera House: A performing arts centre in Sydney, designed by the architect Jørn Utzon.",
+        f'Find out where Jørn Utzon was born.\nTool: {FOUND}\n{{"query": "Jørn Utzon"}}',
+        "Result: Jørn Utzon: A Danish architect, born in Copenhagen on 9 April 1918.",
+        "He was born in Copenhagen.\nAnswer: Denmark",
+    ),
+}
+"""Example runs, the same questions as AgentFlow's planner and generator see, by the tool that they call."""
 
 _CALL = re.compile(r"^[ \t>*_#-]*(?:tool|action)[*_]*[ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
 _PROGRAM = re.compile(r"^[ \t]*```python\b", re.IGNORECASE | re.MULTILINE)
@@ -42,10 +66,14 @@ _ANSWER = re.compile(r"^[ \t>*_#-]*(?:final )?answer[*_]*[ \t]*:|<answer>", re.I
 _INVENTED = re.compile(r"^[ \t>*_#-]*(?:result|observation)[*_]*[ \t]*:", re.IGNORECASE | re.MULTILINE)
 
 
-def messages(question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard]) -> list[BaseMessage]:
+def messages(
+    question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard], profile: Profile = "paper"
+) -> list[BaseMessage]:
     """Return the policy's conversation so far."""
+    runs = [run for tool, run in RUNS.items() if tool in cards] if profile == "lean" else []
     conversation: list[BaseMessage] = [
-        SystemMessage(PROMPT.format(tools=describe_tools(cards.values()))),
+        SystemMessage(PROMPT.format(tools=describe_tools(cards.values(), profile))),
+        *(AIMessage(text) if place % 2 else HumanMessage(text) for run in runs for place, text in enumerate(run)),
         HumanMessage(f"Question: {question}"),
     ]
     for turn in memory:
@@ -118,7 +146,8 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
         """Return the reply as a plan, the answer, or a status if turns or time have run out."""
         context = Context.of(runtime)
         available = await toolbox.available_tools(context)
-        conversation = messages(state.question, state.memory, available.cards)
+        profile = context.profile_of("planner")
+        conversation = messages(state.question, state.memory, available.cards, profile)
         reply = await ask_in_time(context, "planner", conversation, state.seconds_left())
         if reply is None:
             return {"status": "out_of_time"}

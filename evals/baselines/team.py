@@ -40,7 +40,7 @@ Tools:
 {{tools}}
 
 Write either a call, its first line Tool: and the tool's name, then the arguments as a JSON object, or a program in a \
-```python block; or, when you know it, the answer, as Answer: and the answer."""
+```python block; or, when you know it, the answer, as Answer: and the answer alone."""
 
 CRITIC = f"""\
 {TEAM.format(role="critic")} Say in one or two sentences whether what the assistant did is right, and what is missing. \

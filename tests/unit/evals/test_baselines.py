@@ -51,6 +51,19 @@ def test_an_answer_counts_beside_the_call_that_was_made_and_not_before_its_resul
     assert read_answer("```python\nprint(7)\n```\nAnswer: 42", CARDS, memory) is None
 
 
+def test_a_small_model_sees_example_runs_of_the_tools_that_there_are() -> None:
+    [instructions, *_, question] = react.messages("What is 6 times 7?", [], CARDS, "lean")
+    assert (instructions.type, question.text) == ("system", "Question: What is 6 times 7?")
+    assert len(react.messages("What is 6 times 7?", [], CARDS)) == 2
+    for tool, run in react.RUNS.items():
+        shown = react.messages("", [], standard_cards([tool]), "lean")[1:-1]
+        assert [one.text for one in shown] == [*run]
+        *calls, answer = (one.text for one in shown if one.type == "ai")
+        assert [read_call(call, CARDS)[0].tool for call in calls] == [tool] * len(calls)
+        assert all(read_call(call, CARDS)[1] and read_answer(call, CARDS) is None for call in calls)
+        assert read_answer(answer, CARDS)
+
+
 def test_a_program_is_no_call_where_none_can_be_run() -> None:
     text = "```python\nprint(6 * 7)\n```\nAnswer: 42"
     assert read_answer(text, standard_cards(["wikipedia_search"])) == "42"
