@@ -55,9 +55,9 @@ def test_a_small_model_sees_example_runs_of_the_tools_that_there_are() -> None:
     [instructions, *_, question] = react.messages("What is 6 times 7?", [], CARDS, "lean")
     assert (instructions.type, question.text) == ("system", "Question: What is 6 times 7?")
     assert len(react.messages("What is 6 times 7?", [], CARDS)) == 2
-    for tool, run in react.RUNS.items():
+    for tool, texts in react.RUNS.items():
         shown = react.messages("", [], standard_cards([tool]), "lean")[1:-1]
-        assert [one.text for one in shown] == [*run]
+        assert [one.text for one in shown] == [*texts]
         *calls, answer = (one.text for one in shown if one.type == "ai")
         assert [read_call(call, CARDS)[0].tool for call in calls] == [tool] * len(calls)
         assert all(read_call(call, CARDS)[1] and read_answer(call, CARDS) is None for call in calls)
