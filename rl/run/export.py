@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -41,31 +42,41 @@ ADAPTER = "adapter"
 
 @dataclass(frozen=True)
 class Checked:
-    """Root mean square differences of log-probabilities between an exported policy and the records, in nats."""
+    """Comparison of an exported policy with the records, by the log-probabilities of tokens, in nats."""
 
     tokens: int
     after: float
-    """Difference from the records under the exported step's weights."""
+    """Root mean square difference from the records under the exported step's weights."""
     before: float
-    """Difference from the records under the weights before the step's update."""
-    shift: float
-    """Difference of both records from each other: the update, and the rounding of a trainer in bfloat16."""
+    """The same from the records under the weights before the step's update."""
+    place: float
+    """Where the export is on the line from the log-probabilities before the update (0) to those after it (1)."""
+    error: float
+    """Standard error of `place` (HC3; MacKinnon and White, 1985): few tokens have most of the rounding of bfloat16."""
+
+    @classmethod
+    def of(cls, found: Sequence[float], after: Sequence[float], before: Sequence[float]) -> "Checked":
+        """Compare log-probabilities of the same tokens: `found` under the export, the others as recorded."""
+        beside = [ours - new for ours, new in zip(found, after, strict=True)]
+        moved = [ours - old for ours, old in zip(found, before, strict=True)]
+        update = [new - old for new, old in zip(after, before, strict=True)]
+        size = sum(each**2 for each in update)
+        if not size:
+            return cls(len(moved), _rms(beside), _rms(moved), place=1.0, error=0.0)
+        place = sum(map(mul, moved, update)) / size
+        pairs = zip(moved, update, strict=True)
+        left = [(one - place * each) * each / max(1 - each**2 / size, 1e-9) for one, each in pairs]
+        return cls(len(moved), _rms(beside), _rms(moved), place, math.hypot(*left) / size)
 
     @property
     def same(self) -> bool:
         """Return whether the export is consistent with the trained weights.
 
-        It is not if it is nearer to the weights before the update by more than rounding explains. Projected on the
-        line from the log-probabilities before the update (0) to those after it (1), the export is at
-        1/2 - (after^2 - before^2) / (2 shift^2), with a standard error of before / (shift sqrt(tokens)). An update far
-        below the rounding of bfloat16 cannot be told from none.
+        It is not if it is nearer to the weights before the update by more than rounding explains. An update far below
+        the rounding of bfloat16 cannot be told from none: the records differ by their own rounding, and the export is
+        halfway.
         """
-        if self.after > TOLERANCE:
-            return False
-        if not self.shift:
-            return True
-        nearer = (self.after**2 - self.before**2) / (2 * self.shift**2)
-        return nearer <= ERRORS * self.before / (self.shift * math.sqrt(self.tokens))
+        return self.after <= TOLERANCE and self.place >= 1 / 2 - ERRORS * self.error
 
     def __str__(self) -> str:
         """Return one line for the terminal."""
@@ -238,18 +249,18 @@ def check(folder: Path, run: Path, step: int) -> Checked | None:
 
 
 def _compared(folder: Path, temperature: float, rows: Sequence[Recorded]) -> Checked:
+    found: list[float] = []
     after: list[float] = []
     before: list[float] = []
-    shift: list[float] = []
     computed = 0
-    for row, found in zip(rows, _log_probs(folder, rows, temperature), strict=False):
-        after += [ours - theirs for ours, theirs in zip(found, row.after, strict=True)]
-        before += [ours - theirs for ours, theirs in zip(found, row.before, strict=True)]
-        shift += [new - old for new, old in zip(row.after, row.before, strict=True)]
+    for row, values in zip(rows, _log_probs(folder, rows, temperature), strict=False):
+        found += values
+        after += row.after
+        before += row.before
         computed += len(row.ids)
         if computed > MOST:
             break
-    return Checked(len(after), _rms(after), _rms(before), _rms(shift))
+    return Checked.of(found, after, before)
 
 
 def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> Iterator[list[float]]:
