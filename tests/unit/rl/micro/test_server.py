@@ -43,7 +43,10 @@ def reply(engine: Engine, directory: Path, *, stream: bool) -> _Reply:
     return started
 
 
-async def test_a_stream_that_is_left_frees_its_places(engine: Engine, directory: Path) -> None:
+async def test_a_stream_that_is_left_frees_its_places(
+    engine: Engine, directory: Path, slow: Callable[[Engine], None]
+) -> None:
+    slow(engine)
     stream = reply(engine, directory, stream=True).stream()
     for _ in range(4):
         await anext(stream)
@@ -52,7 +55,10 @@ async def test_a_stream_that_is_left_frees_its_places(engine: Engine, directory:
     await asyncio.to_thread(until, lambda: not engine._running)
 
 
-async def test_a_client_that_hangs_up_frees_its_places(engine: Engine, directory: Path) -> None:
+async def test_a_client_that_hangs_up_frees_its_places(
+    engine: Engine, directory: Path, slow: Callable[[Engine], None]
+) -> None:
+    slow(engine)
     started = reply(engine, directory, stream=False)
 
     async def receive() -> Any:
