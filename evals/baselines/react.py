@@ -22,7 +22,7 @@ from agentflow.graph.models.providers import Profile
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import answer_text, executor
-from agentflow.nodes.demonstrations import ANSWERED, ROLLS
+from agentflow.nodes.demonstrations import ANSWERED
 from agentflow.nodes.planner import EXAMPLES, chosen_tool, describe_tools
 from agentflow.nodes.reply_parsing import spoken
 from agentflow.tools.card import ToolCard
@@ -38,22 +38,20 @@ Tools:
 Write either a call, its first line Tool: and the tool's name, then the arguments as a JSON object, or a program in a \
 ```python block; or, when you know it, the answer, as Answer: and the answer alone."""
 
-COMPUTED, FOUND = "python_coder", "wikipedia_search"
-_ROLLS, _ROLLS_STEP, _ROLLS_PROGRAM = EXAMPLES[COMPUTED]
-_OPERA, _OPERA_STEP, _OPERA_QUERY = EXAMPLES[FOUND]
-_ROLLS_TURNS, _ROLLS_ANSWER = ANSWERED[ROLLS]
+_ROLLS, _ROLLS_STEP, _ROLLS_PROGRAM = EXAMPLES["python_coder"]
+_OPERA, _OPERA_STEP, _OPERA_QUERY = EXAMPLES["wikipedia_search"]
 RUNS = {
-    COMPUTED: (
+    "python_coder": (
         f"Question: {_ROLLS}",
-        f"{_ROLLS_STEP}\nTool: {COMPUTED}\n{_ROLLS_PROGRAM}",
-        _ROLLS_TURNS[0].action.result.describe(),
-        _ROLLS_ANSWER,
+        f"{_ROLLS_STEP}\nTool: python_coder\n{_ROLLS_PROGRAM}",
+        "Result: 378.0",
+        ANSWERED[_ROLLS][1],
     ),
-    FOUND: (
+    "wikipedia_search": (
         f"Question: {_OPERA}",
-        f'{_OPERA_STEP}\nTool: {FOUND}\n{{"query": "{_OPERA_QUERY}"}}',
+        f'{_OPERA_STEP}\nTool: wikipedia_search\n{{"query": "{_OPERA_QUERY}"}}',
         "Result: Sydney Opera House: A performing arts centre in Sydney, designed by the architect Jørn Utzon.",
-        f'Find out where Jørn Utzon was born.\nTool: {FOUND}\n{{"query": "Jørn Utzon"}}',
+        'Find out where Jørn Utzon was born.\nTool: wikipedia_search\n{"query": "Jørn Utzon"}',
         "Result: Jørn Utzon: A Danish architect, born in Copenhagen on 9 April 1918.",
         "He was born in Copenhagen.\nAnswer: Denmark",
     ),

@@ -49,10 +49,10 @@ class Checked:
     """Root mean square difference from the records under the exported step's weights."""
     before: float
     """The same from the records under the weights before the step's update."""
-    place: float
+    projection: float
     """Where the export is on the line from the log-probabilities before the update (0) to those after it (1)."""
     error: float
-    """Standard error of `place` (HC3; MacKinnon and White, 1985): few tokens have most of the rounding of bfloat16."""
+    """Standard error of `projection` (HC3; MacKinnon and White, 1985): few tokens have most of the rounding."""
 
     @classmethod
     def of(cls, found: Sequence[float], after: Sequence[float], before: Sequence[float]) -> "Checked":
@@ -62,11 +62,11 @@ class Checked:
         update = [new - old for new, old in zip(after, before, strict=True)]
         size = sum(each**2 for each in update)
         if not size:
-            return cls(len(moved), _rms(beside), _rms(moved), place=1.0, error=0.0)
-        place = sum(map(mul, moved, update)) / size
+            return cls(len(moved), _rms(beside), _rms(moved), projection=1.0, error=0.0)
+        projection = sum(map(mul, moved, update)) / size
         pairs = zip(moved, update, strict=True)
-        left = [(one - place * each) * each / max(1 - each**2 / size, 1e-9) for one, each in pairs]
-        return cls(len(moved), _rms(beside), _rms(moved), place, math.hypot(*left) / size)
+        left = [(one - projection * each) * each / max(1 - each**2 / size, 1e-9) for one, each in pairs]
+        return cls(len(moved), _rms(beside), _rms(moved), projection, math.hypot(*left) / size)
 
     @property
     def same(self) -> bool:
@@ -76,7 +76,7 @@ class Checked:
         the rounding of bfloat16 cannot be told from none: the records differ by their own rounding, and the export is
         halfway.
         """
-        return self.after <= TOLERANCE and self.place >= 1 / 2 - ERRORS * self.error
+        return self.after <= TOLERANCE and self.projection >= 1 / 2 - ERRORS * self.error
 
     def __str__(self) -> str:
         """Return one line for the terminal."""

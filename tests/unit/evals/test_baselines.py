@@ -98,6 +98,18 @@ async def solved(name: str, script: Any = reply, **settings: Any) -> Trace:
         return await run(agent_graph(name), TASK, context)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("profile", "runs"), [("lean", [*react.RUNS["python_coder"]]), ("paper", [])])
+async def test_react_shows_examples_in_the_lean_profile_alone(profile: Any, runs: list[str]) -> None:
+    asked: list[list[str]] = []
+
+    def script(body: dict[str, Any]) -> str:
+        asked.append([message["content"] for message in body["messages"]])
+        return "Answer: 42"
+
+    await solved("react", script, profile=profile)
+    assert asked[0][1:-1] == runs
+
+
 async def test_the_model_alone_takes_the_prompt_of_a_run() -> None:
     asked: list[str] = []
 

@@ -155,7 +155,7 @@ def rounded(rng: random.Random) -> float:
 def test_only_weights_that_are_nearer_to_those_before_the_update_are_refused(
     update: float, holds: float, refused: int
 ) -> None:
-    """Of 200 exports that hold so much of an update of that size; at most one in fifty is judged wrongly."""
+    """At most 4 of 200 are judged wrongly. `holds` is 1 if an export has the last update, and 0 if it lacks it."""
     rng, found = random.Random(0), 0
     for _ in range(200):
         moves = [rng.gauss(0, update) for _ in range(300)]
