@@ -97,7 +97,7 @@ async def _call(
         return failed(failure.error, str(failure), failure.sandbox)
     except TimeoutError:
         return failed(ErrorClass.TIMEOUT, f"{tool.name} did not finish in {timeout:g} seconds")
-    except Exception as error:  # external code may raise any exception
+    except (Exception, SystemExit) as error:  # of external code; exit() would end the process
         return failed(ErrorClass.TOOL_ERROR, f"{type(error).__name__}: {error}")
     text = _text(reply)
     if isinstance(reply, ToolMessage) and reply.status == "error":

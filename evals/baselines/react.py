@@ -61,7 +61,8 @@ RUNS = {
 _CALL = re.compile(r"^[ \t>*_#-]*(?:tool|action)[*_]*[ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
 _PROGRAM = re.compile(r"^[ \t]*```python\b", re.IGNORECASE | re.MULTILINE)
 _ANSWER = re.compile(r"^[ \t>*_#-]*(?:final )?answer[*_]*[ \t]*:|<answer>", re.IGNORECASE | re.MULTILINE)
-_INVENTED = re.compile(r"^[ \t>*_#-]*(?:result|observation)[*_]*[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_INVENTED = re.compile(r"^(?:##+)?[ \t>*_-]*(?:result|observation)[*_]*[ \t]*:", re.IGNORECASE | re.MULTILINE)
+"""What passes for a result; a single # begins a comment of a program."""
 
 
 def messages(

@@ -1,4 +1,5 @@
 import asyncio
+import sys
 from typing import Annotated, Any
 
 import pytest
@@ -47,6 +48,12 @@ def _fail() -> str:
     raise ToolException("no such city")
 
 
+@tool
+def leave() -> str:
+    """Ends the process."""
+    sys.exit(3)
+
+
 BAD, BROKEN, EMPTY = ErrorClass.BAD_ARGUMENTS, ErrorClass.TOOL_ERROR, ErrorClass.EMPTY_RESULT
 HANDLED = StructuredTool.from_function(_fail, name="f", description="d", handle_tool_error=True)
 BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "base64": "xx", "mime_type": "image/png"}]
@@ -71,6 +78,7 @@ RAISED = [
         (saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, ErrorClass.MODEL_ERROR, "no model"),
         (saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, BROKEN, "refused by server"),
         (HANDLED, {}, BROKEN, "no such city"),
+        (leave, {}, BROKEN, "SystemExit: 3"),
         *((saying(reply), {}, EMPTY, "say returned nothing") for reply in (None, "", " \n", [], BLOCKS[:0])),
         (saying([{"type": "text", "text": " "}]), {}, EMPTY, "say returned nothing"),
     ],
