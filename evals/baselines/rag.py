@@ -12,9 +12,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
+from agentflow.evals.baselines.direct import ANSWERED, OPERA
 from agentflow.evals.baselines.run import ask_in_time, graph_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
+from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
@@ -28,10 +30,22 @@ PROMPT = """\
 Answer the question from the passages. Think first if it helps, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
+FOUND = ToolResult(
+    status="ok",
+    output="Sydney Opera House: A performing arts centre in Sydney, designed by the architect Jørn Utzon.\n"
+    "Jørn Utzon: A Danish architect, born in Copenhagen on 9 April 1918.",
+)
+"""Passages of the example, which a small model sees answered first."""
 
-def messages(question: str, retrieved: ToolResult) -> list[BaseMessage]:
+
+def messages(question: str, retrieved: ToolResult, profile: Profile = "paper") -> list[BaseMessage]:
     """Return the messages of the one call."""
-    return [SystemMessage(PROMPT), HumanMessage(f"{retrieved.describe()}\n\nQuestion: {question}")]
+    examples = [_asked(OPERA, FOUND), AIMessage(ANSWERED[OPERA])] if profile == "lean" else []
+    return [SystemMessage(PROMPT), *examples, _asked(question, retrieved)]
+
+
+def _asked(question: str, retrieved: ToolResult) -> HumanMessage:
+    return HumanMessage(f"{retrieved.describe()}\n\nQuestion: {question}")
 
 
 def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
@@ -52,8 +66,9 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
 
     async def policy(state: State, runtime: Runtime[Context]) -> dict[str, Any]:
         """Node: answer the question from the passages."""
-        conversation = messages(state.question, state.memory[-1].action.result)
-        reply = await ask_in_time(Context.of(runtime), "planner", conversation, state.seconds_left())
+        context = Context.of(runtime)
+        conversation = messages(state.question, state.memory[-1].action.result, context.profile_of("planner"))
+        reply = await ask_in_time(context, "planner", conversation, state.seconds_left())
         status = "out_of_time" if reply is None else "answered"
         return {"answer": answer_text.parse(reply or ""), "status": status, "messages": [AIMessage(reply or "")]}
 

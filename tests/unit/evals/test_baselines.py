@@ -98,27 +98,33 @@ async def solved(name: str, script: Any = reply, **settings: Any) -> Trace:
         return await run(agent_graph(name), TASK, context)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("profile", "runs"), [("lean", [*react.RUNS["python_coder"]]), ("paper", [])])
-async def test_react_shows_examples_in_the_lean_profile_alone(profile: Any, runs: list[str]) -> None:
+SOLVED = [text for asked, answer in direct.ANSWERED.items() for text in (f"Question: {asked}", answer)]
+
+
+@pytest.mark.parametrize(("profile", "shown"), [("lean", True), ("paper", False)])
+@pytest.mark.parametrize(("name", "runs"), [("react", [*react.RUNS["python_coder"]]), ("direct", SOLVED)])
+async def test_examples_are_shown_in_the_lean_profile_alone(
+    name: str, runs: list[str], profile: Any, shown: bool
+) -> None:
     asked: list[list[str]] = []
 
     def script(body: dict[str, Any]) -> str:
         asked.append([message["content"] for message in body["messages"]])
         return "Answer: 42"
 
-    await solved("react", script, profile=profile)
-    assert asked[0][1:-1] == runs
+    await solved(name, script, profile=profile)
+    assert asked[0][1:-1] == (runs if shown else [])
 
 
-async def test_the_model_alone_takes_the_prompt_of_a_run() -> None:
-    asked: list[str] = []
+async def test_the_model_alone_takes_the_prompt_of_a_run_without_examples() -> None:
+    asked: list[list[str]] = []
 
     def script(body: dict[str, Any]) -> str:
-        asked.append(body["messages"][0]["content"])
+        asked.append([message["content"] for message in body["messages"]])
         return "Answer: 42"
 
-    await solved("direct", script, prompts={"generator": "Reason step by step."})
-    assert asked == ["Reason step by step."]
+    await solved("direct", script, profile="lean", prompts={"generator": "Reason step by step."})
+    assert asked == [["Reason step by step.", f"Question: {TASK.question}"]]
 
 
 FOREVER = "Tool: python_coder\n```python\nprint(1)\n```"
@@ -190,15 +196,25 @@ async def test_langchains_agent_keeps_to_its_time() -> None:
 async def test_rag_searches_once_with_the_question_and_answers_from_what_it_finds(tmp_path: Path) -> None:
     build(tmp_path / "facts.db", [Passage("Arithmetic", "6 times 7 is 42.")])
 
+    asked: list[list[str]] = []
+
     def answer(body: dict[str, Any]) -> str:
-        return f"Answer: {body['messages'][-1]['content'].split(' is ')[1].split('.')[0]}"
+        asked.append([message["content"] for message in body["messages"]])
+        return f"Answer: {asked[-1][-1].split(' is ')[1].split('.')[0]}"
 
     with FakeOpenAI(answer) as server:
         context = Context(
-            model=f"vllm:any@{server.base_url}", tools=["wikipedia_search"], corpus=str(tmp_path / "facts.db")
+            model=f"vllm:any@{server.base_url}",
+            tools=["wikipedia_search"],
+            corpus=str(tmp_path / "facts.db"),
+            profile="lean",
         )
         trace = await run(agent_graph("rag"), TASK, context)
+        await run(agent_graph("rag"), TASK, context.model_copy(update={"profile": "paper"}))
         lacking = await run(agent_graph("rag"), TASK, context.model_copy(update={"tools": ["python_coder"]}))
     assert (trace.answer, trace.status, trace.usage.calls) == ("42", "answered", 1)
     assert [turn.arguments for turn in trace.turns] == [{"query": TASK.question}]
     assert (lacking.status, lacking.usage.calls) == ("failed", 0)
+    [[_, example, reply, _], plain] = asked
+    assert (example.endswith(f"Question: {direct.OPERA}"), reply) == (True, direct.ANSWERED[direct.OPERA])
+    assert len(plain) == 2
