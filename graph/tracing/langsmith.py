@@ -34,27 +34,17 @@ def langsmith_tracing(project: str = "") -> Iterator[None]:
     failed: list[Exception] = []
     client = Client(anonymizer=redacted_data, tracing_error_callback=failed.append)
     configure(client=client, enabled=True, project_name=project)
-    try:
-        with _quiet():
-            try:
-                yield
-            finally:
-                configure(client=None, enabled=None, project_name=None)
-                client.flush(timeout=FLUSH_SECONDS)
-    finally:
-        if failed:
-            _log.warning(
-                "some traces did not reach LangSmith (%s); is it up, and the key valid?", type(failed[-1]).__name__
-            )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Replace the client's log of each failed request with one line at the end."""
-    log = logging.getLogger("langsmith")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
+    requests = logging.getLogger("langsmith")
+    level = requests.level
+    requests.setLevel(logging.CRITICAL)  # its line for each failed request; one line at the end stands for all
     try:
         yield
     finally:
-        log.setLevel(level)
+        try:
+            configure(client=None, enabled=None, project_name=None)
+            client.flush(timeout=FLUSH_SECONDS)
+        finally:
+            requests.setLevel(level)
+            if failed:
+                error = type(failed[-1]).__name__
+                _log.warning("some traces did not reach LangSmith (%s); is it up, and the key valid?", error)
