@@ -8,7 +8,7 @@ takes milliseconds.
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +50,6 @@ class RunIndex:
         """Incremented with every change."""
         self.complete = False
         """True if everything has been read once."""
-        self._rejected: dict[Path, tuple[int, int]] = {}
         self._kinds: dict[Path, tuple[tuple[int, int], type[Source] | None]] = {}
         self._live: set[str] = set()
         self._failed: set[str] = set()
@@ -100,10 +99,10 @@ class RunIndex:
 
     def _below(self, root: Root) -> Iterator[tuple[Path, type[Source]]]:
         if root.path.is_file():
-            if kind := self._kind_of_file(root.path):
+            if root.path.suffix == ".jsonl" and (kind := self._kind(root.path, _kind_of_lines)):
                 yield root.path, kind
             return
-        if kind := self._kind_of_folder(root.path):
+        if kind := self._kind(root.path / SETTINGS, _kind_of_settings):
             yield root.path, kind
             return
         yield from self._inside(root.path, root.depth)
@@ -118,48 +117,35 @@ class RunIndex:
             path = Path(entry.path)
             if entry.name.startswith(".") or entry.name in _SKIPPED or entry.is_symlink():
                 continue
-            if entry.is_file() and (kind := self._kind_of_file(path)):
+            if entry.is_dir():
+                if found := self._kind(path / SETTINGS, _kind_of_settings):
+                    yield path, found
+                elif depth > 0:
+                    yield from self._inside(path, depth - 1)
+            elif entry.is_file() and path.suffix == ".jsonl" and (kind := self._kind(path, _kind_of_lines)):
                 yield path, kind
-            elif entry.is_dir() and (found := self._kind_of_folder(path)):
-                yield path, found
-            elif entry.is_dir() and depth > 0:
-                yield from self._inside(path, depth - 1)
 
-    def _kind_of_folder(self, folder: Path) -> type[Source] | None:
-        """Return the kind in settings.json, which is read again only if it changes."""
-        path = folder / SETTINGS
+    def _kind(self, path: Path, look: Callable[[Path], type[Source] | None]) -> type[Source] | None:
+        """Return the kind that `look` finds in a file; it looks again only if the file changes."""
         try:
             stat = path.lstat()
-            if self._kinds.get(folder, (None, None))[0] != (seen := (stat.st_mtime_ns, stat.st_size)):
-                self._kinds[folder] = seen, _KINDS.get(kind_of(read_file(path, LARGEST_SETTINGS)))
+            if self._kinds.get(path, (None, None))[0] != (seen := (stat.st_mtime_ns, stat.st_size)):
+                self._kinds[path] = seen, look(path)
         except OSError:
             return None
-        return self._kinds[folder][1]
-
-    def _kind_of_file(self, path: Path) -> type[Source] | None:
-        """Return the kind of a file by its first line. A file of another kind is opened again only when it grows."""
-        if path.suffix != ".jsonl":
-            return None
-        try:
-            stat = path.stat()
-            if self._rejected.get(path) == (seen := (stat.st_mtime_ns, stat.st_size)):
-                return None
-            if _begins_with_a_trace(path):
-                return TraceFile
-        except OSError:
-            return None
-        self._rejected[path] = seen
-        return None
+        return self._kinds[path][1]
 
 
-def _begins_with_a_trace(path: Path) -> bool:
-    """Return whether the first line that is a JSON object has a trace's fields. Raises OSError."""
+def _kind_of_settings(path: Path) -> type[Source] | None:
+    return _KINDS.get(kind_of(read_file(path, LARGEST_SETTINGS)))
+
+
+def _kind_of_lines(path: Path) -> type[Source] | None:
+    """Return TraceFile if the first line that is a JSON object has a trace's fields. Raises OSError."""
     with open_file(path) as file:
         lines = os.pread(file.fileno(), 1 << 20, 0).split(b"\n")[:50]
-    for line in lines:
-        if (found := object_from_json(line)) is not None:
-            return {"task", "status", "turns"} <= found.keys()
-    return False
+    first = next((found for line in lines if (found := object_from_json(line)) is not None), {})
+    return TraceFile if {"task", "status", "turns"} <= first.keys() else None
 
 
 def _name(path: Path, root: Path) -> str:
