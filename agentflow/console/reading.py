@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 MORE = "\\"
@@ -56,28 +56,13 @@ def history(path: Path) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C end a prompt inside the block at once; asyncio's own handler waits until a line was read."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with _frequent_signal_checks():
-            yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    """Let Ctrl-C end a prompt inside the block at once; asyncio's own handler waits until a line was read.
 
-
-@contextmanager
-def _frequent_signal_checks() -> Iterator[None]:
-    """Interrupt the blocking read ten times a second, whereupon Python looks for signals.
-
-    A signal that comes after Python last looked and before it reads would else be noticed with the next line only.
+    A timer interrupts the read ten times a second, whereupon Python looks for signals. One that comes after Python last
+    looked and before it reads would else be noticed with the next line only.
     """
-    if not hasattr(signal, "setitimer"):  # Windows
+    with ExitStack() as stack:
+        for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGALRM, lambda *_: None)):
+            stack.callback(signal.signal, number, signal.signal(number, handler))
+        stack.callback(signal.setitimer, signal.ITIMER_REAL, *signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1))
         yield
-        return
-    before = signal.signal(signal.SIGALRM, lambda *_: None)
-    timer = signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, before)
