@@ -21,18 +21,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentflow.graph.agent import Agent
 from agentflow.graph.as_tool import DESCRIPTION, answer_text
 from agentflow.graph.context import Context
+from agentflow.graph.loopback import LoopbackOnly
 from agentflow.graph.run.run_events import Event
 from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import TraceTurn
 from agentflow.tools.untrusted_text import bounded_line
 from agentflow.version import __version__
-
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-"""Host names that clients on this machine may use to address the server.
-
-Requests with any other Host header are refused, which blocks DNS rebinding by web pages.
-"""
 
 
 def build_server(agent: Agent, context: Context) -> MCPServer[None]:
@@ -72,14 +67,9 @@ def http_app(server: MCPServer[None], key: str = "") -> ASGIApp:
     With a `key`, clients must send it as their bearer token and may use any host name. Without one, only requests
     addressed to a loopback name are served.
     """
-    names = [f"{name}{port}" for name in LOOPBACK for port in ("", ":*")]
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=not key,
-        allowed_hosts=names,
-        allowed_origins=[f"http://{name}" for name in names],
-    )
-    app: Starlette = server.streamable_http_app(transport_security=security)
-    return _with_key(app, key) if key else app
+    own = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # LoopbackOnly is stricter about ports
+    app: Starlette = server.streamable_http_app(transport_security=own)
+    return _with_key(app, key) if key else LoopbackOnly(app)
 
 
 def _with_key(app: ASGIApp, key: str) -> ASGIApp:

@@ -225,8 +225,8 @@ def test_ctrl_c_ends_it_though_it_waits_for_a_line() -> None:
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"Host": "evil.example"}, 421),
-        ({"Host": "127.0.0.1.evil.example:80"}, 421),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "127.0.0.1.evil.example:80"}, 403),
         ({"Origin": "https://evil.example"}, 403),
         ({"Content-Type": "text/plain"}, 400),
     ],
