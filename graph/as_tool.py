@@ -1,9 +1,9 @@
 """The agent as a tool of another agent, which takes a question and returns the answer."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
-from pydantic import BaseModel, Field
 
 from agentflow.graph.agent import build_graph, in_background
 from agentflow.graph.context import Context
@@ -22,12 +22,6 @@ UNFINISHED = {
     "no_plan": "no plan could be read",
 }
 """Notes for answers that no verifier has approved."""
-
-
-class QuestionArguments(BaseModel):
-    """Arguments of the tool."""
-
-    question: str = Field(description="The question, complete in itself.")
 
 
 def build_tool(
@@ -53,7 +47,7 @@ def build_tool(
     """
     graph, settings = build_graph(tools), context or Context()
 
-    def ask(question: str) -> str:
+    def ask(question: Annotated[str, "The question, complete in itself."]) -> str:
         return in_background(aask(question))
 
     async def aask(question: str) -> str:
@@ -64,7 +58,6 @@ def build_tool(
         coroutine=aask,
         name=name,
         description=description,
-        args_schema=QuestionArguments,
         handle_tool_error=lambda error: f"{name} failed: {error}",
     )
 

@@ -1,11 +1,11 @@
 """The base_generator tool: the model answers from the text of the request alone."""
 
 from collections.abc import Awaitable, Callable
+from typing import Annotated
 
-from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import BaseModel, Field
+from langchain_core.tools import BaseTool
 
-from agentflow.tools.card import RUN
+from agentflow.tools.card import RUN, carded
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 Ask = Callable[[str], Awaitable[str]]
@@ -21,12 +21,6 @@ CARD = {
 }
 
 
-class Arguments(BaseModel):
-    """Arguments of base_generator."""
-
-    query: str = Field(description="What to answer, with all the text it needs.")
-
-
 def prompt(query: str) -> str:
     """Return the prompt. It must match, character for character, the one that the embedded model was trained on."""
     return "Answer the request below directly and briefly. Give only the answer.\n\nRequest: " + query
@@ -35,16 +29,10 @@ def prompt(query: str) -> str:
 def base_generator(ask: Ask) -> BaseTool:
     """Return the tool, which answers by calling `ask`."""
 
-    async def run(query: str) -> str:
+    async def run(query: Annotated[str, "What to answer, with all the text it needs."]) -> str:
         answer = (await ask(prompt(query))).strip()
         if not answer:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
         return answer
 
-    return StructuredTool.from_function(
-        coroutine=run,
-        name="base_generator",
-        description=str(CARD["description"]),
-        args_schema=Arguments,
-        metadata={"agentflow": {**CARD, "model": RUN}},
-    )
+    return carded("base_generator", CARD, RUN, run)

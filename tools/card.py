@@ -10,10 +10,10 @@ A card is bounded in size and its texts cannot add lines to a prompt, since the 
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
@@ -232,6 +232,12 @@ def _fitting(lines: list[str], limit: int) -> list[str]:
             break
         fitting.append(line)
     return fitting
+
+
+def carded(name: str, card: Mapping[str, Any], model: str, run: Callable[..., Awaitable[Any]], **more: Any) -> BaseTool:
+    """Return a built-in tool that shows `card`. The annotations of `run` describe its arguments."""
+    description, metadata = str(card["description"]), {"agentflow": {**card, "model": model}}
+    return StructuredTool.from_function(coroutine=run, name=name, description=description, metadata=metadata, **more)
 
 
 def model_behind(tool: BaseTool) -> str:

@@ -5,11 +5,11 @@ The engine is replaceable: any object with `search(query, k)` (`providers.provid
 """
 
 from functools import partial
+from typing import Annotated
 
-from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import BaseModel, Field
+from langchain_core.tools import BaseTool
 
-from agentflow.tools.card import UNKNOWN
+from agentflow.tools.card import UNKNOWN, carded
 from agentflow.tools.providers.choice import AUTO, model_of, provider_of
 from agentflow.tools.providers.provider import Hit, SearchProvider, SearchResult
 from agentflow.tools.redaction import cut
@@ -29,18 +29,12 @@ CARD = {
 }
 
 
-class Arguments(BaseModel):
-    """Arguments of google_search."""
-
-    query: str = Field(description="What to search for, in a few words.")
-
-
 def google_search(source: str | SearchProvider = AUTO, cache: SearchCache | None = None) -> BaseTool:
     """Return the tool for a search engine, or for one named by its spec. Raises ValueError for an unknown spec."""
     spec = source if isinstance(source, str) else type(source).__name__
-    engine = provider_of(source) if isinstance(source, str) else source
+    engine, model = (provider_of(source), model_of(source)) if isinstance(source, str) else (source, UNKNOWN)
 
-    async def run(query: str) -> tuple[str, dict[str, str]]:
+    async def run(query: Annotated[str, "What to search for, in a few words."]) -> tuple[str, dict[str, str]]:
         query = " ".join(query.split())
         found = await cached(cache, SearchResult, "google_search", spec, query, partial(engine.search, query, HITS))
         if not found.hits:
@@ -48,14 +42,7 @@ def google_search(source: str | SearchProvider = AUTO, cache: SearchCache | None
         lines = [_describe(number, hit) for number, hit in enumerate(found.hits, start=1)]
         return "\n".join(lines), {PROVIDER: found.declared()}
 
-    return StructuredTool.from_function(
-        coroutine=run,
-        name="google_search",
-        description=str(CARD["description"]),
-        args_schema=Arguments,
-        response_format="content_and_artifact",
-        metadata={"agentflow": {**CARD, "model": model_of(source) if isinstance(source, str) else UNKNOWN}},
-    )
+    return carded("google_search", CARD, model, run, response_format="content_and_artifact")
 
 
 def _describe(number: int, hit: Hit) -> str:

@@ -8,10 +8,11 @@ says. A program has no effect outside its sandbox, so it can be run again.
 import re
 import signal
 import textwrap
+from typing import Annotated
 
-from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import BaseModel, Field
+from langchain_core.tools import BaseTool
 
+from agentflow.tools.card import carded
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import SANDBOX
 from agentflow.tools.sandbox.execute import execute
@@ -53,28 +54,15 @@ _SET = re.compile(r"^[ \t]*(\w+) *(?:[-+*/]|//)?=(?!=)(.*)", re.MULTILINE)
 """A variable, and what it is set to."""
 
 
-class Arguments(BaseModel):
-    """Arguments of python_coder."""
-
-    code: str = Field(description="The program.")
-
-
 def python_coder(limits: Limits | None = None) -> BaseTool:
     """Return the tool. `limits` default to those stated in its card."""
     limits = limits or Limits()
 
-    async def run(code: str) -> tuple[str, dict[str, str]]:
+    async def run(code: Annotated[str, "The program."]) -> tuple[str, dict[str, str]]:
         outcome = await _executed(_unindented(code), limits)
         return _printed(outcome, limits), {SANDBOX: outcome.tier}
 
-    return StructuredTool.from_function(
-        coroutine=run,
-        name="python_coder",
-        description=str(CARD["description"]),
-        args_schema=Arguments,
-        response_format="content_and_artifact",
-        metadata={"agentflow": {**CARD, "model": ""}},
-    )
+    return carded("python_coder", CARD, "", run, response_format="content_and_artifact")
 
 
 def _unindented(code: str) -> str:

@@ -6,12 +6,12 @@ result in memory.
 """
 
 import asyncio
+from typing import Annotated
 
-from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import BaseModel, Field
+from langchain_core.tools import BaseTool
 
 from agentflow.tools.base_generator import Ask
-from agentflow.tools.card import RUN
+from agentflow.tools.card import RUN, carded
 from agentflow.tools.redaction import without_known
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
@@ -44,13 +44,6 @@ Excerpts of {url}:
 {excerpts}"""
 
 
-class Arguments(BaseModel):
-    """Arguments of web_search."""
-
-    query: str = Field(description="The question to answer from the page.")
-    url: str = Field(description="Address of the page.")
-
-
 def web_search(ask: Ask, policy: FetchPolicy | None = None, cache: SearchCache | None = None) -> BaseTool:
     """Return the tool. `cache` stores the text of pages, but not the answers, which depend on the model."""
     policy = policy or FetchPolicy()
@@ -64,7 +57,9 @@ def web_search(ask: Ask, policy: FetchPolicy | None = None, cache: SearchCache |
         # The cache keeps the text as received; it is marked before any use.
         return bounded_line(address, MAX_ADDRESS), await asyncio.to_thread(lambda: disarmed(without_known(text)))
 
-    async def run(query: str, url: str) -> str:
+    async def run(
+        query: Annotated[str, "The question to answer from the page."], url: Annotated[str, "Address of the page."]
+    ) -> str:
         address, text = await page(url.strip())
         best = await asyncio.to_thread(lambda: rank(query, split(text), BEST))
         if not best:
@@ -75,13 +70,7 @@ def web_search(ask: Ask, policy: FetchPolicy | None = None, cache: SearchCache |
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
         return f"{answer}\nSource: {address}"
 
-    return StructuredTool.from_function(
-        coroutine=run,
-        name="web_search",
-        description=str(CARD["description"]),
-        args_schema=Arguments,
-        metadata={"agentflow": {**CARD, "model": RUN}},
-    )
+    return carded("web_search", CARD, RUN, run)
 
 
 async def extract(document: Document) -> str:

@@ -8,10 +8,10 @@ as does an index of short texts; these are returned unchanged.
 import re
 from functools import partial
 
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.card import UNKNOWN
+from agentflow.tools.card import UNKNOWN, carded
 from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, holds_passages, is_address, is_local
 from agentflow.tools.encyclopedia.encyclopedia import Article, Encyclopedia, Found
 from agentflow.tools.redaction import cut
@@ -71,15 +71,13 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
         load = partial(encyclopedia.find, name, PASSAGES)
         return answer(name, await cached(kept, Found, "wikipedia_search", corpus, name, load)), {PROVIDER: corpus}
 
-    return StructuredTool.from_function(
-        coroutine=run,
-        name="wikipedia_search",
-        description=str(card["description"]),
+    return carded(
+        "wikipedia_search",
+        card,
+        "" if isinstance(source, str) and not is_address(source) else UNKNOWN,
+        run,
         args_schema=PassageArguments if passages else Arguments,
         response_format="content_and_artifact",
-        metadata={
-            "agentflow": {**card, "model": "" if isinstance(source, str) and not is_address(source) else UNKNOWN}
-        },
     )
 
 
