@@ -16,7 +16,7 @@ from functools import lru_cache
 from agentflow.tools.sandbox import plain_subprocess, tiers
 from agentflow.tools.sandbox.fork_client import ForkServerClient, NotStarted, ServerEnded
 from agentflow.tools.sandbox.limits import SLOTS, Limits, Outcome, SandboxError
-from agentflow.tools.sandbox.turns import turns
+from agentflow.tools.sandbox.turns import Turns
 
 REMEDY = (
     "install bubblewrap (apt install bubblewrap), or set "
@@ -44,7 +44,7 @@ async def execute(code: str, limits: Limits) -> Outcome:
 
 def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
     """Run a program in the calling thread, as `execute` does. It may wait long for its turn."""
-    with turns().turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
+    with _sandbox.turns.turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
         return _run(code, limits, cancelled) if had else Outcome("", "", -signal.SIGKILL, "cancelled")
 
 
@@ -65,31 +65,27 @@ def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
     raise SandboxError(f"{problem} ({_TRIES} times)")
 
 
-def tier() -> str:
-    """Return the tier that programs run in; this starts it. Raises SandboxError if none works."""
-    server = _sandbox.server()
-    return server.tier if server else tiers.SUBPROCESS
-
-
 def sandbox_level() -> str:
-    """Return the tier and its description, for people to read. Raises SandboxError as `tier` does."""
-    name = tier()
+    """Return the tier that programs run in, with its description; this starts it. Raises SandboxError if none works."""
+    server = _sandbox.server()
+    name = server.tier if server else tiers.SUBPROCESS
     return f"{name}: {tiers.DESCRIPTIONS[name]}"
 
 
 def unavailable() -> str | None:
     """Return None if programs can run on this system, else the reason and the remedy."""
     try:
-        tier()
+        _sandbox.server()
     except SandboxError as error:
         return str(error)
     return None
 
 
 class _Sandbox:
-    """The fork server of this process."""
+    """The fork server of this process, and the turns of its programs."""
 
     def __init__(self) -> None:
+        self.turns = Turns()
         self._lock = threading.Lock()
         self._server: ForkServerClient | None = None
 

@@ -5,7 +5,6 @@ to it, so programs only start while memory suffices for all that run. One progra
 """
 
 import contextlib
-import os
 import resource
 import threading
 from collections.abc import Iterator
@@ -50,18 +49,3 @@ class Turns:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         slots = SLOTS if descriptors == resource.RLIM_INFINITY else min(SLOTS, descriptors // _DESCRIPTORS)
         return self._running < slots and self._promised + memory_bytes <= memory.available()
-
-
-def turns() -> Turns:
-    """Return the turns of this process."""
-    return _turns
-
-
-def _renew() -> None:
-    """Create new turns in a forked process, where the running threads do not exist."""
-    global _turns
-    _turns = Turns()
-
-
-_turns = Turns()
-os.register_at_fork(after_in_child=_renew)

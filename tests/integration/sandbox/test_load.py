@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from agentflow.tools.sandbox import execute as execution
 from agentflow.tools.sandbox import memory
 from agentflow.tools.sandbox.execute import execute
 from agentflow.tools.sandbox.limits import SLOTS, Limits, Outcome
-from agentflow.tools.sandbox.turns import turns
 from tests.cases import table
 from tests.integration.sandbox.held import WAITS, await_waiting, let_go, waits
 from tests.sandboxes import TIERS, executes_in, is_alive, new_processes, run, server
@@ -95,7 +95,7 @@ async def test_given_up_at_any_moment_none_is_left(tier: str) -> None:
                 isinstance(outcome, Outcome) and outcome.stdout == "7"
             )
     assert (await execute("print(2)", LIMITS)).stdout == "2"
-    await until_async(lambda: not turns()._running and not started())
+    await until_async(lambda: not execution._sandbox.turns._running and not started())
 
 
 def test_few_descriptors_are_enough(tier: str) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.tools.sandbox import memory
+from agentflow.tools.sandbox import execute, memory
 from agentflow.tools.sandbox.limits import SLOTS
-from agentflow.tools.sandbox.turns import Turns, turns
+from agentflow.tools.sandbox.turns import Turns
 
 NEVER = threading.Event()
 MANY = 1 << 20
@@ -98,11 +98,13 @@ def test_turns_are_given_back_whatever_happens(takers: list[tuple[int, bool, boo
 @pytest.mark.process
 def test_a_forked_process_has_turns_of_its_own() -> None:
     """The threads that wait here are not there; and one of them may hold the lock at that moment."""
-    with turns().turn(1, NEVER), turns()._ended:
+    turns = execute._sandbox.turns
+    with turns.turn(1, NEVER), turns._ended:
         pid = os.fork()
         if pid == 0:
-            with turns().turn(1, NEVER):
-                os._exit(turns()._running)
+            renewed = execute._sandbox.turns
+            with renewed.turn(1, NEVER):
+                os._exit(renewed._running)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
 
 
