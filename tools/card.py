@@ -17,7 +17,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.json_codec import from_json
+from agentflow.tools.json_codec import object_from_json
 from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -102,7 +102,7 @@ class ToolCard(BaseModel):
         if _bytes("\n".join(lines)) <= _BYTES["arguments"]:
             return lines
         names = [*required, *(name for name in properties if name not in required)]
-        lines = [_describe(name, _bare(properties[name]), name in required) for name in names]
+        lines = [_describe(name, {**properties[name], "description": ""}, name in required) for name in names]
         fitting = _fitting(lines, _BYTES["arguments"])
         return fitting if len(fitting) == len(lines) else [*fitting, f"… and {len(lines) - len(fitting)} more"]
 
@@ -133,7 +133,8 @@ class ToolCard(BaseModel):
 
 def _examples(own: dict[str, Any], documented: str, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the examples of the metadata, else of the description, else of the schema. Long ones are skipped."""
-    given = own.get("examples") or [_object(text) for text in _EXAMPLE.findall(documented)] or schema.get("examples")
+    written: list[Any] = [object_from_json(text) for text in _EXAMPLE.findall(documented)]
+    given = own.get("examples") or written or schema.get("examples")
     yield from (example for example in (given if isinstance(given, list) else []) if _can_be_shown(example))
 
 
@@ -144,13 +145,6 @@ def _can_be_shown(example: object) -> bool:
         return False
     short = _bytes(text) <= _BYTES["example"]
     return isinstance(example, dict) and short and text == bounded_line(text, len(text))
-
-
-def _object(text: str) -> object:
-    try:
-        return from_json(text)
-    except ValueError:
-        return None
 
 
 def _illustration(schema: dict[str, Any]) -> list[dict[str, Any]]:
@@ -183,10 +177,6 @@ def _describe(name: str, schema: dict[str, Any], required: bool) -> str:
     return f"- {bounded_line(name, 64)} ({_cut(_type(schema), 'name')}{optional}): {description}".rstrip(": ")
 
 
-def _bare(schema: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in schema.items() if key != "description"}
-
-
 def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the arguments of a schema. A boolean JSON schema gives an empty one."""
     found = schema.get("properties")
@@ -195,11 +185,8 @@ def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _required(schema: dict[str, Any]) -> list[str]:
     found = schema.get("required")
-    return (
-        [name for name in found if isinstance(name, str) and name in _properties(schema)]
-        if isinstance(found, list)
-        else []
-    )
+    names = found if isinstance(found, list) else []
+    return [name for name in names if isinstance(name, str) and name in _properties(schema)]
 
 
 def _type(schema: dict[str, Any]) -> str:
