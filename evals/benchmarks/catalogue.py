@@ -18,7 +18,6 @@ from agentflow.evals.benchmarks.puzzles import puzzle, puzzles
 from agentflow.evals.benchmarks.store import DatasetSource
 from agentflow.evals.scorers.exact import correct
 from agentflow.evals.scorers.expression import expression
-from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.gaia import quasi_exact
 from agentflow.evals.scorers.number import number
 from agentflow.evals.scorers.score import Score, decided
@@ -34,22 +33,6 @@ figures alone: whoever chooses anything by them needs others."""
 
 _REFERENCE = "github.com/lupantech/AgentFlow"
 """The reference implementation, whose folder test/ has the questions and answers of all ten data sets."""
-
-
-def _text(one: Task, answer: str) -> Score:
-    return free_text(answer, [one.gold, *one.data.get("aliases", [])])
-
-
-def _number(one: Task, answer: str) -> Score:
-    return number(answer, one.gold)
-
-
-def _gaia(one: Task, answer: str) -> Score:
-    return quasi_exact(answer, one.gold)
-
-
-def _expression(one: Task, answer: str) -> Score:
-    return expression(answer, one.data["numbers"], one.data["target"])
 
 
 def _atlas(one: Task, answer: str) -> Score:
@@ -74,9 +57,9 @@ def _atlas_tasks(subset: str, level: str = "atlas") -> Iterator[Task]:
 
 
 _SCORED: dict[str, tuple[Callable[[Task, str], Score], Judging]] = {
-    "text": (_text, Judging.DECIDES),
-    "number": (_number, Judging.DECIDES),
-    "gaia": (_gaia, Judging.SECOND_OPINION),
+    "text": (own.by_text, Judging.DECIDES),
+    "number": (lambda one, answer: number(answer, one.gold), Judging.DECIDES),
+    "gaia": (lambda one, answer: quasi_exact(answer, one.gold), Judging.SECOND_OPINION),
     "option": (own.by_letter, Judging.EXTRACTS),
 }
 """Rule and judging by the name of the rule in `catalogue.json`."""
@@ -107,7 +90,7 @@ _GENERATED = (
         title="Game of 24 (Yao et al., 2023)",
         licence="generated",
         size=1362,
-        rule=_expression,
+        rule=lambda one, answer: expression(answer, one.data["numbers"], one.data["target"]),
         judging=Judging.NEVER,
         read=puzzle,
         generate=puzzles,

@@ -117,7 +117,7 @@ def _benchmark(
 def reading(rows: Sequence[tuple[str, Row]]) -> tuple[Callable[[Row], Task], Rule]:
     """Return the reader, which raises `READING`, and the rule of rows: multiple choice if one of them has options."""
     choice = any("options" in row or "choices" in row for _, row in rows)
-    return partial(_read, choice=choice), by_letter if choice else _text
+    return partial(_read, choice=choice), by_letter if choice else by_text
 
 
 def _read(row: Row, *, choice: bool) -> Task:
@@ -131,10 +131,11 @@ def _read(row: Row, *, choice: bool) -> Task:
     return task
 
 
-def _text(one: Task, answer: str) -> Score:
+def by_text(one: Task, answer: str) -> Score:
+    """Score a short text, or by the rule that the row names."""
     if rule := _NAMED.get(one.data.get(SCORE_AS) or ""):
         return rule(answer, one.gold)
-    return free_text(answer, [one.gold, *one.data["aliases"]])
+    return free_text(answer, [one.gold, *one.data.get("aliases", [])])
 
 
 def by_letter(one: Task, answer: str) -> Score:
