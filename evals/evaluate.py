@@ -113,7 +113,7 @@ class EvaluationRun:
         Raises:
             BenchmarkError: A benchmark, file or selection is wrong.
             ModelError: A model or tool cannot be loaded.
-            ResultsError: The folder holds another evaluation.
+            RunFolderError: The folder holds another evaluation.
         """
         loaded, datasets = _load(request)
         provenance = [await provenance_of(request.agent, request.context, request.call)] if out else []
@@ -231,7 +231,7 @@ async def aevaluate(
         on_record: Called with each record when a sample ends.
 
     Raises:
-        BenchmarkError, ModelError, ResultsError: See `EvaluationRun.open`.
+        BenchmarkError, ModelError, RunFolderError: See `EvaluationRun.open`.
     """
     request = EvaluationRequest(
         benchmarks,

@@ -24,7 +24,6 @@ from agentflow.graph.run.garbage import rarely_collected
 from agentflow.graph.run.recorder import calls_file, calls_line, hash_of
 from agentflow.graph.run.trace import append_line, to_line
 from agentflow.tools import file_lock
-from agentflow.tools.coded_error import CodedError
 from agentflow.tools.json_codec import model_from_json, read_regular
 from agentflow.tools.redaction import redacted_data
 
@@ -33,10 +32,6 @@ TRACE_OF_CALLS = re.compile(rb'\{"trace": "([0-9a-f]{16})"')
 """Start of a line of `traces.calls.jsonl`, with the hash of its trace."""
 
 Model = TypeVar("Model", bound=BaseModel)
-
-
-class ResultsError(CodedError):
-    """A run folder cannot be used; `str()` is one line with the reason and a remedy."""
 
 
 class Records:
@@ -60,7 +55,7 @@ class ResultsStore(Records):
     """Records of an evaluation, stored in a run folder."""
 
     def __init__(self, folder: Path, settings: EvaluationSettings) -> None:
-        """Open or create `folder`. Raises ResultsError if it holds another run or cannot be written."""
+        """Open or create `folder`. Raises RunFolderError if it holds another run or cannot be written."""
         super().__init__()
         settings = EvaluationSettings.model_validate(redacted_data(settings.model_dump()))
         self._folder = folder
@@ -69,7 +64,7 @@ class ResultsStore(Records):
             self._file = (folder / TRACES).open("ab+")
             self._calls = calls_file(folder / TRACES)
         except OSError as error:
-            raise ResultsError(
+            raise RunFolderError(
                 f"cannot write to {folder} ({error.strerror}); choose another --out", code="unwritable"
             ) from error
         try:
@@ -78,7 +73,7 @@ class ResultsStore(Records):
             if self._file.tell():
                 stored = _grown(folder, stored)
             elif (folder / SETTINGS).exists():
-                _settings(folder)  # raises for a run of another kind or version
+                read_settings(folder, EvaluationSettings)  # raises for a run of another kind or version
             write_settings(folder, stored)
             drop_torn_line(self._file)
             self.by_key = _records(folder)
@@ -117,14 +112,14 @@ class ResultsStore(Records):
 
 
 def read(folder: Path) -> tuple[EvaluationSettings, list[Record]]:
-    """Read the settings and records in `folder`, also while the evaluation runs. Raises ResultsError."""
-    return _settings(folder), list(_records(folder).values())
+    """Read the settings and records in `folder`, also while the evaluation runs. Raises RunFolderError."""
+    return read_settings(folder, EvaluationSettings), list(_records(folder).values())
 
 
 def store_scores(folder: Path, records: Sequence[Record], settings: Mapping[str, object]) -> None:
     """Append `records`, which were scored again, with the calls of their first lines, and change `settings`.
 
-    Raises ResultsError, and OSError if the disk is full.
+    Raises RunFolderError, and OSError if the disk is full.
     """
     try:
         with (folder / TRACES).open("ab+") as file:
@@ -134,21 +129,21 @@ def store_scores(folder: Path, records: Sequence[Record], settings: Mapping[str,
             first = {model_from_json(Record, line).key: hash_of(line) for line in file}
             lines = {first[record.key].encode(): to_line(record).encode() + b"\n" for record in records}
             file.writelines(lines.values())
-        write_settings(folder, _settings(folder).model_copy(update=settings))
+        write_settings(folder, read_settings(folder, EvaluationSettings).model_copy(update=settings))
         if (calls := calls_file(folder / TRACES)).exists():
             for line in calls.read_bytes().splitlines():
                 if (named := TRACE_OF_CALLS.match(line)) and named[1] in lines:
                     append_line(calls, line.replace(named[1], hash_of(lines[named[1]]).encode(), 1) + b"\n")
     except PermissionError as error:
-        raise ResultsError(f"cannot write to {folder} ({error.strerror})", code="unwritable") from error
+        raise RunFolderError(f"cannot write to {folder} ({error.strerror})", code="unwritable") from error
 
 
 def lock(file: IO[bytes], folder: Path) -> None:
-    """Lock a file of a run folder until it is closed. Raises ResultsError if another process holds it."""
+    """Lock a file of a run folder until it is closed. Raises RunFolderError if another process holds it."""
     try:
         file_lock.lock(file)
     except BlockingIOError as error:
-        raise ResultsError(
+        raise RunFolderError(
             f"another process writes to {folder}; wait for it, or choose another --out", code="locked"
         ) from error
 
@@ -165,11 +160,11 @@ def drop_torn_line(file: IO[bytes]) -> None:
 
 
 def lines_of(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
-    """Yield the lines of a file, without an incomplete last one. Raises ResultsError."""
+    """Yield the lines of a file, without an incomplete last one. Raises RunFolderError."""
     try:
         *lines, _torn = read_regular(path).split(b"\n")
     except OSError as error:
-        raise ResultsError(
+        raise RunFolderError(
             f"{path} cannot be read ({error.strerror}); name an evaluation's folder", code="unreadable"
         ) from error
     for number, line in enumerate(lines, start=1):
@@ -177,22 +172,15 @@ def lines_of(path: Path, kind: type[Model], what: str) -> Iterator[Model]:
             yield model_from_json(kind, line)
         except ValidationError as error:
             reason = f"{path}, line {number} is not {what}; mend it, or choose another folder"
-            raise ResultsError(reason, code="bad_line") from error
-
-
-def _settings(folder: Path) -> EvaluationSettings:
-    try:
-        return read_settings(folder, EvaluationSettings)
-    except RunFolderError as error:
-        raise ResultsError(str(error), code=error.code) from error
+            raise RunFolderError(reason, code="bad_line") from error
 
 
 def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
     """Return `settings` merged with those of `folder`: all benchmarks, most tasks and most epochs of both.
 
-    Raises ResultsError if other settings differ.
+    Raises RunFolderError if other settings differ.
     """
-    old, fixed = _settings(folder), {"benchmarks", "epochs", "prices", "provenance"}
+    old, fixed = read_settings(folder, EvaluationSettings), {"benchmarks", "epochs", "prices", "provenance"}
     before, now = (
         {**one.model_dump(exclude={*fixed, "context"}), **one.context.model_dump()} for one in (old, settings)
     )
@@ -200,7 +188,7 @@ def _grown(folder: Path, settings: EvaluationSettings) -> EvaluationSettings:
     both = [name for name in settings.benchmarks if name in old.benchmarks]  # in their order
     different += [name for name in both if settings.benchmarks[name].digest != old.benchmarks[name].digest]
     if different:
-        raise ResultsError(
+        raise RunFolderError(
             f"{folder} was made with other settings ({', '.join(sorted(different))}); use the same, or choose another "
             "--out",
             code="other_settings",

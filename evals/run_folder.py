@@ -14,7 +14,7 @@ Kind = Literal["evaluation", "training"]
 
 
 class RunFolderError(CodedError, ValueError):
-    """A folder does not hold the requested run; `str()` is one line with the reason and a remedy."""
+    """A run folder cannot be used, or holds another run; `str()` is one line with the reason and a remedy."""
 
 
 class RunSettings(BaseModel):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from agentflow.evals.metrics import group_summary, interval, means, passes
 from agentflow.evals.record import EvaluationSettings, Record
-from agentflow.evals.results_store import ResultsError, read
+from agentflow.evals.results_store import read
+from agentflow.evals.run_folder import RunFolderError
 from agentflow.tools.result import ErrorClass
 
 UNKNOWN_TOOL, NO_TOOL = "(no such tool)", "(unreadable plan)"
@@ -192,10 +193,10 @@ def _tools(records: Iterable[Record]) -> dict[str, Tool]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read the evaluations in `folders`. Raises ResultsError, also if a folder is named twice."""
+    """Read the evaluations in `folders`. Raises RunFolderError, also if a folder is named twice."""
     resolved = [folder.resolve() for folder in folders]
     if repeated := [folder for folder, number in Counter(resolved).items() if number > 1]:
-        raise ResultsError(f"{repeated[0]} is named twice; name each folder once", code="named_twice")
+        raise RunFolderError(f"{repeated[0]} is named twice; name each folder once", code="named_twice")
     return [Run(name, *read(folder)) for name, folder in zip(_names(resolved), folders, strict=True)]
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from agentflow.evals.audit import Flag
 from agentflow.evals.report.summary import summary
-from agentflow.evals.results_store import TRACES, ResultsError
-from agentflow.evals.run_folder import SETTINGS
+from agentflow.evals.results_store import TRACES
+from agentflow.evals.run_folder import SETTINGS, RunFolderError
 from agentflow.evals.runs import read_runs
 from agentflow.view.groups import groups
 from agentflow.view.pairs import matrix
@@ -36,12 +36,12 @@ def about(source: Source) -> dict[str, Any]:
 
 
 def report(sources: Sequence[Source]) -> dict[str, Any]:
-    """Return the figures of evaluations, each run with the id of its source. Raises ResultsError."""
+    """Return the figures of evaluations, each run with the id of its source. Raises RunFolderError."""
     for source in sources:
         if not isinstance(source, Evaluation) or not source.rows():
-            raise ResultsError(f"{source.name} is no evaluation with traces")
+            raise RunFolderError(f"{source.name} is no evaluation with traces")
         if any((source.path / name).is_symlink() for name in (SETTINGS, TRACES)):
-            raise ResultsError(f"{source.name} has links, which are not followed")
+            raise RunFolderError(f"{source.name} has links, which are not followed")
     found = summary(read_runs([source.path for source in sources]))
     for source, run, audits in zip(sources, found["runs"], found["audits"], strict=True):
         run["id"] = source.id

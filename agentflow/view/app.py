@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentflow.evals.results_store import ResultsError
+from agentflow.evals.run_folder import RunFolderError
 from agentflow.version import __version__
 from agentflow.view.about import about, report, step_groups
 from agentflow.view.detail import Gone, detail
@@ -131,7 +131,7 @@ class _View:
         if known != self.reported[0]:
             try:
                 self.reported = known, report(sources)
-            except ResultsError as error:
+            except RunFolderError as error:
                 raise HTTPException(404, str(error)) from error
         return Json({**self.reported[1], "choices": choices(rows)})
 

@@ -15,7 +15,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentflow.evals.results_store import ResultsError, drop_torn_line, lines_of
+from agentflow.evals.results_store import drop_torn_line, lines_of
+from agentflow.evals.run_folder import RunFolderError
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.file_lock import lock
 
@@ -97,7 +98,7 @@ class Journal(Generic[Kind]):
         """Return all lines. Raises JournalError, and closes the file then."""
         try:
             return list(lines_of(self._path, self._kind, f"a line of {self._path.name}"))
-        except ResultsError as error:
+        except RunFolderError as error:
             self.close()
             raise JournalError(str(error)) from error
 

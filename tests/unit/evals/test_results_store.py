@@ -11,7 +11,7 @@ import pytest
 from agentflow.evals.benchmarks.benchmark import Benchmark, Judging
 from agentflow.evals.items import items, unfinished
 from agentflow.evals.record import Dataset, EvaluationSettings, Provenance, Record, ToolProvenance
-from agentflow.evals.results_store import ResultsError, ResultsStore, read
+from agentflow.evals.results_store import ResultsStore, read
 from agentflow.evals.run_folder import RunFolderError, read_settings
 from agentflow.evals.scorers.score import decided
 from agentflow.graph.context import Context
@@ -84,7 +84,7 @@ def test_a_run_that_broke_off_is_tried_again_if_asked_for_and_the_later_record_c
 )
 def test_a_folder_of_other_settings_is_refused_by_name(other: EvaluationSettings, name: str, tmp_path: Path) -> None:
     go_on(tmp_path, settings(), record(0))
-    with fails(ResultsError, "other_settings", name, "--out"):
+    with fails(RunFolderError, "other_settings", name, "--out"):
         ResultsStore(tmp_path, other)
 
 
@@ -99,7 +99,7 @@ def test_questions_benchmarks_and_epochs_may_be_added_to_a_folder(tmp_path: Path
 
 def test_two_evaluations_do_not_share_a_folder(tmp_path: Path) -> None:
     store = ResultsStore(tmp_path, settings())
-    with fails(ResultsError, "locked"):
+    with fails(RunFolderError, "locked"):
         ResultsStore(tmp_path, settings())
     store.close()
 
@@ -111,14 +111,14 @@ def test_traces_without_settings_of_this_version_are_not_mixed_with_new_ones(
     (tmp_path / "traces.jsonl").write_text("{}\n")
     if content is not None:
         (tmp_path / "settings.json").write_text(content)
-    with fails(ResultsError, code, tmp_path):
+    with fails(RunFolderError, code, tmp_path):
         ResultsStore(tmp_path, settings())
 
 
 def test_a_line_that_is_no_trace_is_named(tmp_path: Path) -> None:
     go_on(tmp_path, settings())
     (tmp_path / "traces.jsonl").write_text('{"a": 1}\n')
-    with fails(ResultsError, "bad_line", "line 1"):
+    with fails(RunFolderError, "bad_line", "line 1"):
         ResultsStore(tmp_path, settings())
     assert gc.isenabled(), "reading pauses the garbage collector"
 
@@ -180,5 +180,5 @@ def test_a_pipe_in_place_of_a_file_is_an_error_and_no_wait(name: str, tmp_path: 
     folder = write_run(tmp_path / "run", [record(0)])
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    with fails(ResultsError, "unreadable"):
+    with fails(RunFolderError, "unreadable"):
         read(folder)

@@ -8,7 +8,7 @@ import pytest
 
 from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
-from agentflow.evals.results_store import ResultsError
+from agentflow.evals.run_folder import RunFolderError
 from agentflow.evals.runs import NO_TOOL, UNKNOWN_TOOL, Run, read_runs
 from agentflow.evals.scorers.score import Decision
 from agentflow.tools.result import ErrorClass
@@ -74,5 +74,5 @@ def test_names_tell_folders_apart_and_the_planner_names_the_row(tmp_path: Path) 
         ("y/seed", "embedded:trained"),
     ]
     assert [run.name for run in read_runs(folders[:1])] == ["seed"]
-    with fails(ResultsError, "named_twice"):
+    with fails(RunFolderError, "named_twice"):
         read_runs([folders[0], folders[0] / ".." / "seed"])
