@@ -11,9 +11,8 @@ See https://ai.google.dev/gemini-api/docs/google-search.
 import asyncio
 from typing import Any
 
-from agentflow.tools.providers.provider import Hit, SearchResult, key_needed, text_of
+from agentflow.tools.providers.provider import Hit, SearchResult, api_with_key, text_of
 from agentflow.tools.result import ToolFailure
-from agentflow.tools.web.json_api import JsonApi
 from agentflow.tools.web.safe_http import FetchPolicy, redirect_of
 
 API = "https://generativelanguage.googleapis.com/v1beta"
@@ -38,13 +37,7 @@ class Gemini:
 
     async def search(self, query: str, k: int) -> SearchResult:
         """Search as `SearchProvider.search` does."""
-        api = JsonApi(
-            self._url,
-            "the search engine",
-            {"x-goog-api-key": key_needed(self.keys, self.site)},
-            self._seconds,
-            refused=f"refused the key; check {self.keys[0]}",
-        )
+        api = api_with_key(self._url, "x-goog-api-key", self.keys, self.site, self._seconds)
         reply = await api.post(
             {
                 "contents": [{"role": "user", "parts": [{"text": query}]}],

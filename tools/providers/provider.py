@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agentflow.tools.result import ErrorClass, ToolFailure
+from agentflow.tools.web.json_api import JsonApi
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,12 @@ def key_needed(variables: Sequence[str], site: str) -> str:
     if key := key_in(variables):
         return key
     raise ToolFailure(ErrorClass.TOOL_ERROR, f"google_search needs a key: set {variables[0]} to one from {site}")
+
+
+def api_with_key(url: str, header: str, variables: Sequence[str], site: str, seconds: float) -> JsonApi:
+    """Return an engine's API, which takes its key in `header`. Raises ToolFailure as `key_needed` does."""
+    key, refused = key_needed(variables, site), f"refused the key; check {variables[0]}"
+    return JsonApi(url, "the search engine", {header: key}, seconds, refused=refused)
 
 
 def text_of(record: Any, field: str) -> str:

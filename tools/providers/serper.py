@@ -1,7 +1,6 @@
 """Serper, which returns Google's own results: https://serper.dev."""
 
-from agentflow.tools.providers.provider import Hit, SearchResult, key_needed, text_of
-from agentflow.tools.web.json_api import JsonApi
+from agentflow.tools.providers.provider import Hit, SearchResult, api_with_key, text_of
 
 API = "https://google.serper.dev/search"
 
@@ -18,13 +17,7 @@ class Serper:
 
     async def search(self, query: str, k: int) -> SearchResult:
         """Search as `SearchProvider.search` does."""
-        api = JsonApi(
-            self._api,
-            "the search engine",
-            {"X-API-KEY": key_needed(self.keys, self.site)},
-            self._seconds,
-            refused=f"refused the key; check {self.keys[0]}",
-        )
+        api = api_with_key(self._api, "X-API-KEY", self.keys, self.site, self._seconds)
         reply = await api.post({"q": query, "num": k})
         try:
             hits = [
