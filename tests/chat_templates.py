@@ -86,7 +86,7 @@ class ScriptedPolicy:
         tokenizer: Any = self.format.tokenizer
         ids = [*tokenizer(self.script(request), add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
         logprobs = [-0.5 - len(self.sampled) - place / 1000 for place in range(len(ids))]
-        reply = await self.format.reply(request, f"call {len(self.sampled)}", prompt_ids, ids, logprobs)
+        reply = self.format.reply(request, f"call {len(self.sampled)}", prompt_ids, ids, logprobs)
         self.sampled.append(reply)
         return reply
 

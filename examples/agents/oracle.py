@@ -31,7 +31,7 @@ class Oracle:
         text = self.reply(request)
         ids = [*self.format.tokenizer.encode(text, add_special_tokens=False), self.format.tokenizer.eos_token_id or 0]
         logprobs = [0.0] * len(ids)
-        return await self.format.reply(request, f"reply {self.replies}", self.format.prompt_ids(request), ids, logprobs)
+        return self.format.reply(request, f"reply {self.replies}", self.format.prompt_ids(request), ids, logprobs)
 
     def reply(self, request: ChatRequest) -> str:
         """Choose what to say: one of the right ways, or one of the wrong ones."""

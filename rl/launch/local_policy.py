@@ -53,7 +53,7 @@ class LocalPolicy:
             ids, logprobs = await asyncio.to_thread(self._sample, prompt_ids, most, request.sampling.stop)
             self._replies += 1
             name = f"reply {self._replies}"
-        return await self.format.reply(request, name, prompt_ids, ids, logprobs)
+        return self.format.reply(request, name, prompt_ids, ids, logprobs)
 
     def _sample(self, prompt_ids: list[int], most: int, stop: Sequence[str] | None) -> tuple[list[int], list[float]]:
         import torch

@@ -122,14 +122,6 @@ class FoundCall(NamedTuple):
     """JSON, as the model wrote it; it may be invalid."""
 
 
-class ToolParser(Protocol):
-    """Parser of the calls in a reply."""
-
-    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
-        """Return the text beside the calls, and the calls; None if a call cannot be read."""
-        ...
-
-
 class Conversations:
     """Replies of one rollout, by the message that each became."""
 

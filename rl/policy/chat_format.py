@@ -13,7 +13,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from langchain_core.messages import ToolCall
@@ -21,8 +21,10 @@ from langchain_core.messages.tool import tool_call
 
 from agentflow.graph.models.reply import CLOSING, OPENING
 from agentflow.rl.policy.borders import Tokenizer, sanitized, sanitized_tools
-from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, TokenReply, ToolParser, digest
+from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, TokenReply, digest
+from agentflow.rl.policy.reply_formats import Reader
 from agentflow.rl.policy.schemas import takes
+from agentflow.rl.policy.tool_parsers import tool_parser
 
 KEPT_SEGMENTS = 256
 """Texts between replies whose ids are kept: instructions and tools are shared by all rollouts of a step."""
@@ -43,10 +45,8 @@ HEADER = re.compile(
 class ChatFormat:
     """Writer of prompts and reader of replies for one tokenizer."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, parser: str | ToolParser = "auto", options: Mapping[str, Any] | None = None
-    ) -> None:
-        """Take the tool parser, or its name (`agentflow.rl.policy.tool_parsers`); "auto" chooses by the template.
+    def __init__(self, tokenizer: Tokenizer, parser: str = "auto", options: Mapping[str, Any] | None = None) -> None:
+        """Take the name of the tool parser (`agentflow.rl.policy.tool_parsers`); "auto" chooses by the template.
 
         `options` are further arguments of the chat template, such as enable_thinking.
         """
@@ -60,14 +60,10 @@ class ChatFormat:
         self._marked = self._several or any(token.special and CLOSING.search(str(token)) for token in added)
         self._encode = lru_cache(maxsize=KEPT_SEGMENTS)(self._encoded)
 
-    @property
-    def parser(self) -> ToolParser:
+    @cached_property
+    def parser(self) -> Reader:
         """The tool parser. Raises ChatError if there is none of that name, or the template has no tools."""
-        if isinstance(self._parser, str):
-            from agentflow.rl.policy.tool_parsers import tool_parser
-
-            self._parser = tool_parser(self._parser, self.tokenizer)
-        return self._parser
+        return tool_parser(self._parser, self.tokenizer)
 
     def prompt_ids(self, request: ChatRequest) -> list[int]:
         """Return the ids of a request's prompt, with the replies of the policy as they were sampled.
@@ -103,7 +99,7 @@ class ChatFormat:
             return ids
         return ids[: ids.index(end) + 1] if end in ids else [*ids, end]
 
-    async def reply(
+    def reply(
         self, request: ChatRequest, name: str, prompt_ids: list[int], token_ids: list[int], logprobs: list[float]
     ) -> TokenReply:
         """Return what was sampled as a reply. The ids of its tool calls derive from `name`."""
@@ -123,7 +119,7 @@ class ChatFormat:
             opened = OPENING.match(text)
             reasoning = text[opened.end() if opened else 0 : closed.start()].strip("\n")
             text = text[closed.end() :].lstrip("\n")
-        found = await self.parser.parse(text, request.tools) if request.tools else (text, [])
+        found = self.parser(text, request.tools) if request.tools else (text, [])
         content, calls = found or (text, [])
         parsed = [_call(one.name, one.arguments, f"{name} {number}") for number, one in enumerate(calls)]
         readable = [call for call in parsed if call is not None]

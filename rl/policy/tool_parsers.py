@@ -4,12 +4,12 @@ A parser is chosen by name, or by what the chat template writes. Our own (`agent
 first, then vLLM's where it is installed (`mistral`, `kimi_k2`, ...).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from agentflow.rl.policy.chat import ChatError, FoundCall, ToolParser
+from agentflow.rl.policy.chat import ChatError, FoundCall
 from agentflow.rl.policy.reply_formats import READERS, Read, Reader
 
 MARKS = (
@@ -31,7 +31,7 @@ VLLM_PARSERS = ("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers")
 """Modules with vLLM's parsers, by its version."""
 
 
-def tool_parser(name: str, tokenizer: Any) -> ToolParser:
+def tool_parser(name: str, tokenizer: Any) -> Reader:
     """Return the parser `name`; for "auto", that of the tokenizer's chat template. Raises ChatError."""
     template = str(tokenizer.chat_template or "")
     if name == "auto":
@@ -45,33 +45,32 @@ def tool_parser(name: str, tokenizer: Any) -> ToolParser:
         if not name:
             raise ChatError("the format of the model's tool calls is not known; name its parser with tool_parser=")
     if name in READERS:
-        return _Own(READERS[name])
-    return _Vllm(_vllm_parser(name)(tokenizer))
+        return _trimmed(READERS[name])
+    return _reader(_vllm_parser(name)(tokenizer))
 
 
-class _Own:
-    def __init__(self, read: Reader) -> None:
-        self._read = read
+def _trimmed(read: Reader) -> Reader:
+    """Return a reader that leaves no blanks around the text beside calls."""
 
-    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> Read:
-        found = self._read(text, tools)
+    def trimmed(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+        found = read(text, tools)
         return (found[0].strip(), found[1]) if found and found[1] else found
 
+    return trimmed
 
-class _Vllm:
-    def __init__(self, parser: Any) -> None:
-        self._parser = parser
-        self._begin = [
-            str(mark) for name in ("tool_call_start_token", "bot_token") if (mark := getattr(parser, name, ""))
-        ]
 
-    async def parse(self, text: str, tools: Sequence[dict[str, Any]]) -> tuple[str, list[FoundCall]] | None:
-        request = SimpleNamespace(tools=list(tools), tool_choice="auto")
-        found = self._parser.extract_tool_calls(text, request=request)
+def _reader(parser: Any) -> Reader:
+    """Return a parser of vLLM as a reader."""
+    begin = [str(mark) for name in ("tool_call_start_token", "bot_token") if (mark := getattr(parser, name, ""))]
+
+    def read(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
+        found = parser.extract_tool_calls(text, request=SimpleNamespace(tools=list(tools), tool_choice="auto"))
         if not found.tools_called:
-            return None if any(mark in text for mark in self._begin) else (text, [])
+            return None if any(mark in text for mark in begin) else (text, [])
         calls = [FoundCall(call.function.name, call.function.arguments) for call in found.tool_calls]
         return found.content or "", calls
+
+    return read
 
 
 def _vllm_parser(name: str) -> Any:

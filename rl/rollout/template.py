@@ -6,7 +6,6 @@ another token than the model samples. This check renders a planner conversation 
 does (`agentflow.rl.rollout.packing`); turns that do not pack are computed again in training.
 """
 
-import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -138,7 +137,7 @@ def _tool_calls(tokenizer: Tokenizer) -> dict[str, ToolCertificate]:
     if "tools" not in str(tokenizer.chat_template):
         return {}
     known, kinds = ChatFormat(tokenizer), {"tool calls": "", "calls after a thought": THOUGHT_OF_CALL}
-    return {name: asyncio.run(certify_calls(known, thought)) for name, thought in kinds.items()}
+    return {name: certify_calls(known, thought) for name, thought in kinds.items()}
 
 
 def _packed_as_tools(tokenizer: Tokenizer) -> Packed | None:

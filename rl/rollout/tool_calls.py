@@ -54,18 +54,18 @@ class ToolCertificate:
         return not {*KINDS[:2]} & self.unread.keys() and self.rows > 0 and self.exact
 
 
-async def certify_calls(known: ChatFormat, thought: str = "", most: int = len(CALLS)) -> ToolCertificate:
+def certify_calls(known: ChatFormat, thought: str = "", most: int = len(CALLS)) -> ToolCertificate:
     """Check a template whose replies begin with a thought, or do not, and have up to `most` calls."""
     unread = {}
     for number, kind in enumerate(KINDS[: most + 1]):
         try:
             text = written(known, number, thought)
-            if not await _is_read(known, text, number, thought):
+            if not _is_read(known, text, number, thought):
                 unread[kind] = repr(text)
         except ChatError as error:
             unread[kind] = str(error)
     try:
-        calls = await _conversation(known, [written(known, number, thought) for number in (min(most, 1), 0)])
+        calls = _conversation(known, [written(known, number, thought) for number in (min(most, 1), 0)])
     except ChatError:
         return ToolCertificate(unread, 0, exact=False)
     rows = pack(calls, limit=max(len(call.prompt_ids) + len(call.response_ids) for call in calls))
@@ -96,23 +96,23 @@ def written(known: ChatFormat, calls: int, thought: str) -> str:
     return whole[same:].split(_end(known))[0]
 
 
-async def _is_read(known: ChatFormat, text: str, calls: int, thought: str) -> bool:
+def _is_read(known: ChatFormat, text: str, calls: int, thought: str) -> bool:
     request = ChatRequest([{"role": "user", "content": "q"}], tools=[FIND])
     ids = _encoded(known, text)
-    found = await known.reply(request, "x", [], ids, [0.0] * len(ids))
+    found = known.reply(request, "x", [], ids, [0.0] * len(ids))
     expected = [*CALLS[:calls]], "" if calls else SAID, thought if thought in text else "", False
     read = [call["args"] for call in found.tool_calls], found.text.strip(), found.reasoning.strip(), found.unreadable
     return read == expected
 
 
-async def _conversation(known: ChatFormat, texts: Sequence[str]) -> list[Call]:
+def _conversation(known: ChatFormat, texts: Sequence[str]) -> list[Call]:
     """Return the calls of a conversation of TURNS replies, half of the first text, half of the second."""
     conversations, history, calls = Conversations(), list[BaseMessage]([HumanMessage("q")]), list[Call]()
     for turn in range(TURNS):
         request = conversations.request(history, Sampling(), {"tools": [FIND]})
         prompt, sampled = known.prompt_ids(request), _encoded(known, texts[2 * turn // TURNS])
         logprobs = [-0.5 - turn - place / 1000 for place in range(len(sampled))]
-        reply = await known.reply(request, f"call {turn}", prompt, sampled, logprobs)
+        reply = known.reply(request, f"call {turn}", prompt, sampled, logprobs)
         message: Any = as_chat_result(reply, "policy").generations[0].message
         conversations.remember(message, reply)
         calls.append(

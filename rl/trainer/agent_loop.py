@@ -216,5 +216,5 @@ class VerlPolicy:
             params["stop"] = list(sampling.stop)
         output = await loop.server_manager.generate(request_id=self.id, prompt_ids=prompt_ids, sampling_params=params)
         ids, logprobs = list(output.token_ids), list(output.log_probs or ())
-        reply = await loop.format.reply(request, name, prompt_ids, ids, logprobs)
+        reply = loop.format.reply(request, name, prompt_ids, ids, logprobs)
         return replace(reply, weights_version=int(output.extra_fields.get("global_steps") or 0))

@@ -1,8 +1,6 @@
 """Prompts repeat sampled tokens exactly, for the templates of families of models."""
 
-import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -153,7 +151,7 @@ def test_a_template_without_tools_is_refused_before_anything_is_sampled(formats:
 
 
 @pytest.mark.parametrize("family", list(ENDS))
-async def test_a_teachers_reply_is_read_back_as_it_was(family: str, formats: dict[str, ChatFormat]) -> None:
+def test_a_teachers_reply_is_read_back_as_it_was(family: str, formats: dict[str, ChatFormat]) -> None:
     known, call = formats[family], {"name": "add", "arguments": {"a": 1, "b": 2}}
     replies = [({"role": "assistant", "content": "three"}, "three", [])]
     if family in WITH_TOOLS:
@@ -163,26 +161,16 @@ async def test_a_teachers_reply_is_read_back_as_it_was(family: str, formats: dic
         request = ChatRequest([{"role": "user", "content": "1 + 2?"}], tools=[ADD] if family in WITH_TOOLS else [])
         ids = known.reply_ids(request, reply)
         assert ids[-1] == known.tokenizer.eos_token_id
-        found = await known.reply(request, "x", [], ids, [0.0] * len(ids))
+        found = known.reply(request, "x", [], ids, [0.0] * len(ids))
         assert found.finish_reason == "stop"
         assert (found.text.strip(), [one["args"] for one in found.tool_calls]) == (text, arguments)
 
 
-async def test_calls_are_read_without_a_thread() -> None:
-    """All threads may wait for the reply that is read."""
-    loop, none_left = asyncio.get_running_loop(), ThreadPoolExecutor(1)
-    none_left.shutdown()
-    loop.set_default_executor(none_left)
-    found = await chat_format("qwen2_5").parser.parse(called("qwen2_5", "add", {"a": 1, "b": 2}), [ADD])
-    assert found
-    assert [call.name for call in found[1]] == ["add"]
-
-
-async def test_a_form_is_in_the_prompt_where_there_is_no_place_for_tools(formats: dict[str, ChatFormat]) -> None:
+def test_a_form_is_in_the_prompt_where_there_is_no_place_for_tools(formats: dict[str, ChatFormat]) -> None:
     known, asked = formats["smollm2"], ChatRequest([{"role": "user", "content": "q"}], [ADD], "add", form="add")
     ids = known.prompt_ids(asked)
     assert json.dumps(ADD["function"]["parameters"]) in known.tokenizer.decode(ids)
-    reply = await known.reply(asked, "r", ids, known.tokenizer('{"a": 1}')["input_ids"], [])
+    reply = known.reply(asked, "r", ids, known.tokenizer('{"a": 1}')["input_ids"], [])
     assert in_form(reply, asked).text == '{"a": 1}'
     assert not in_form(reply, asked).unreadable
     with pytest.raises(ChatError):

@@ -49,7 +49,7 @@ def test_where_thoughts_pack_once_results_are_tools(case: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("thought", ["", THOUGHT])
 @pytest.mark.parametrize("case", FAMILIES, ids=lambda case: case["template"])
-async def test_what_a_family_writes_is_read_and_trained_on_once(case: dict[str, Any], thought: str) -> None:
+def test_what_a_family_writes_is_read_and_trained_on_once(case: dict[str, Any], thought: str) -> None:
     """Two calls with results, an answer, and a nudge; with a thought each where the template writes thoughts."""
-    found = await certify_calls(family(case["template"], case["end"]), thought, case["calls"])
+    found = certify_calls(family(case["template"], case["end"]), thought, case["calls"])
     assert (found.unread, found.rows, found.exact) == ({}, case["rows"][bool(thought)], True)
