@@ -49,7 +49,7 @@ class Algorithm(BaseModel, ABC):
     are not compared."""
 
     penalty: float = Field(default=0.0, ge=0)
-    """Subtracted from the advantage of a call that led to a format or tool error."""
+    """Subtracted from the advantage of a call that led to a format or tool error, unless the loss is supervised."""
 
     @abstractmethod
     def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
@@ -63,9 +63,10 @@ class Algorithm(BaseModel, ABC):
         """Return the credit of each call of each rollout [rollouts][calls]."""
         if not rollouts:
             return []
+        penalty = 0.0 if self.supervised else self.penalty
         return [
             [
-                Credit(advantage - self.penalty * fault, weight)
+                Credit(advantage - penalty * fault, weight)
                 for advantage, weight, fault in zip(advantages, weights, rollout.faults, strict=True)
             ]
             for rollout, advantages, weights in zip(

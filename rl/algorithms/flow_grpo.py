@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
-from agentflow.rl.algorithms.estimators import by_question, every_call, standardised
+from agentflow.rl.algorithms.estimators import compared
 
 
 class FlowGRPO(Algorithm):
@@ -25,7 +25,7 @@ class FlowGRPO(Algorithm):
 
     def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return one value for all calls of a rollout."""
-        return every_call(rollouts, by_question(rollouts, standardised))
+        return compared(rollouts, [1] * len(rollouts))
 
     def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return weights 1 / (G T |a|): equal for all trajectories, the calls of one, and the tokens of a call."""

@@ -11,10 +11,8 @@ Source: Z. Shao et al., "DeepSeekMath", 2024 (arXiv:2402.03300), section 4.1.
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
-from agentflow.rl.algorithms.estimators import every_call, split_by_question, standardised
+from agentflow.rl.algorithms.estimators import compared
 
 
 class GRPO(Algorithm):
@@ -26,13 +24,7 @@ class GRPO(Algorithm):
 
     def advantages(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return one value for all calls of a rollout."""
-        found = [0.0] * len(rollouts)
-        for members in split_by_question(rollouts):
-            calls = [member for member in members for _ in rollouts[member].lengths]
-            compared = standardised(np.array([rollouts[member].reward for member in calls]))
-            for member, value in zip(calls, compared, strict=True):
-                found[member] = float(value)
-        return every_call(rollouts, found)
+        return compared(rollouts, [len(one.lengths) for one in rollouts])
 
     def weights(self, rollouts: Sequence[RolloutFacts]) -> list[list[float]]:
         """Return the same weight for every token of the step, as verl's token-mean."""

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from agentflow.rl.algorithms.algorithm import Algorithm, Credit, RolloutFacts
+from agentflow.rl.algorithms.algorithm import Algorithm, RolloutFacts
 
 
 class SFT(Algorithm):
@@ -43,10 +43,3 @@ class SFT(Algorithm):
             for length, one in zip(rollout.lengths, row, strict=True)
         )
         return [[one / max(tokens, 1) for one in row] for row in imitated]
-
-    def credit(self, rollouts: Sequence[RolloutFacts]) -> list[list[Credit]]:
-        """Return the credit of each call; `penalty` has no part in it."""
-        return [
-            [Credit(*one) for one in zip(advantages, weights, strict=True)]
-            for advantages, weights in zip(self.advantages(rollouts), self.weights(rollouts), strict=True)
-        ]
