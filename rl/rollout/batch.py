@@ -66,7 +66,9 @@ def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool)
     return {
         "name": name,
         "digest": _digest(row, rollout.reward),
-        "reward": array("f", [rollout.reward])[0],  # single precision, as verl's
+        # In single precision, as verl's `rm_scores`, which give all rows of a session, those of given-up attempts too,
+        # the reward of the last.
+        "reward": array("f", [rollout.reward])[0],
         "counted": counted,
         "spans": row.spans,
         "places": places,
@@ -76,16 +78,11 @@ def facts_of(row: TrainingSample, rollout: Rollout, name: str, *, counted: bool)
     }
 
 
-def assign_credit(
-    rows: Mapping[str, Facts], rewards: Mapping[str, float], algorithm: Algorithm
-) -> dict[str, list[CallSpan]]:
-    """Assign credit to the calls of each row, by its name; rows that are excluded from training are absent.
-
-    `rewards` are those of the rows' rollouts.
-    """
+def assign_credit(rows: Mapping[str, Facts], algorithm: Algorithm) -> dict[str, list[CallSpan]]:
+    """Assign credit to the calls of each row, by its name; rows that are excluded from training are absent."""
     rows = {key: row for key, row in rows.items() if row["counted"]}
     sessions = _sessions(rows)
-    rollouts = [_facts(session, keys, rows, rewards) for (_, session), keys in sessions.items()]
+    rollouts = [_facts(session, keys, rows) for (_, session), keys in sessions.items()]
     found: dict[str, list[CallSpan]] = {}
     for keys, credit in zip(sessions.values(), algorithm.credit(rollouts), strict=True):
         by_place = dict(zip(sorted(place for key in keys for place in rows[key]["places"]), credit, strict=True))
@@ -95,11 +92,11 @@ def assign_credit(
     return found
 
 
-def signal_of(rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> dict[str, float]:
+def signal_of(rows: Mapping[str, Facts]) -> dict[str, float]:
     """Return the share of groups that have a signal, over the rollouts that are trained on."""
     sessions = _sessions({key: row for key, row in rows.items() if row["counted"]})
-    found = groups_with_signal((question_of(session), rewards[keys[0]]) for (_, session), keys in sessions.items())
-    return {"groups_with_signal": found.value}
+    rewards = ((question_of(session), rows[keys[0]]["reward"]) for (_, session), keys in sessions.items())
+    return {"groups_with_signal": groups_with_signal(rewards).value}
 
 
 def _sessions(rows: Mapping[str, Facts]) -> dict[tuple[str, str], list[str]]:
@@ -113,7 +110,7 @@ def _sessions(rows: Mapping[str, Facts]) -> dict[tuple[str, str], list[str]]:
     return dict(sorted(sessions.items()))
 
 
-def _facts(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards: Mapping[str, float]) -> RolloutFacts:
+def _facts(session: str, keys: Sequence[str], rows: Mapping[str, Facts]) -> RolloutFacts:
     """Build the algorithm's input for a rollout, with the calls of the rows `keys` in order."""
     calls = sorted(
         (place, length, fault)
@@ -122,7 +119,7 @@ def _facts(session: str, keys: Sequence[str], rows: Mapping[str, Facts], rewards
     )
     return RolloutFacts(
         group=question_of(session),
-        reward=rewards[keys[0]],
+        reward=rows[keys[0]]["reward"],
         lengths=[length for _, length, _ in calls],
         faults=[fault for *_, fault in calls],
     )

@@ -90,7 +90,7 @@ class Replay:
                 key = f"{task}_{session}_{position}"
                 rows[key] = facts_of(row, part, of, counted=counted)
             on_rollout()
-        credit = assign_credit(rows, {key: row["reward"] for key, row in rows.items()}, flow.algorithm)
+        credit = assign_credit(rows, flow.algorithm)
         batch = batch_digest(rows, credit) if self.split == "train" else ""
         lines = (line for line in self.log.lines() if (line["step"], line["split"]) == (self.step, self.split))
         recorded = str(next((line.get("batch", "") for line in lines), ""))

@@ -161,24 +161,22 @@ class FlowTrainer(PrefetchingTrainer):
         """
         fields = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["extra_fields"])
         rows = dict(zip(batch.keys, fields.pop("extra_fields").tolist(), strict=True))
-        # Not `rm_scores`: verl gives all rows of a session the reward of the last, those of given-up attempts too.
-        rewards = {key: row["reward"] for key, row in rows.items()}
-        metrics.update(rollout_metrics(rows, rewards))
-        metrics.update(signal_of(rows, rewards))
+        metrics.update(rollout_metrics(rows))
+        metrics.update(signal_of(rows))
         if self.config.max_staleness:
             metrics.update(staleness(rows, self.global_steps))
-        self._credit = assign_credit(rows, rewards, self._algorithm)
+        self._credit = assign_credit(rows, self._algorithm)
         self._digest = batch_digest(rows, self._credit)
         if not self._credit:
             raise NothingToTrain(why_nothing(rows))
-        reward = only_reward(rows, rewards, self._credit)
+        reward = only_reward(rows, self._credit)
         if self.global_steps == 1 and self.config.rehearsal and reward is not None:
             raise NothingToTrain(
                 f"every rollout of the first step has the reward {reward:g}, from which nothing can be learnt; try "
                 "easier or harder tasks, or a stronger model (rehearsal=false goes on)"
             )
         self.log.credit(self.global_steps, advantages_of(rows, self._credit))
-        self.inspector.choose(batch, rows, rewards, self._credit)
+        self.inspector.choose(batch, rows, self._credit)
         settings = self.config.actor_rollout_ref
         size = settings.actor.ppo_mini_batch_size * settings.rollout.n
         self._parts = mini_batches(rows, self._needed(batch.keys), updates=self.config.flow.updates, size=size)

@@ -1,7 +1,6 @@
 """Metrics of a step's rollouts, and why a step has nothing to train on.
 
-`rows` are the facts of a step's rows by key, as `agentflow.rl.trainer.agent_loop` sends them; `rewards` are their
-rewards.
+`rows` are the facts of a step's rows by key, as `agentflow.rl.trainer.agent_loop` sends them.
 """
 
 import math
@@ -13,7 +12,7 @@ from agentflow.rl.rollout.batch import CallSpan, session_of
 from agentflow.rl.rollout.rollout import RolloutStatus
 
 
-def _node_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, float]) -> dict[str, float]:
+def _node_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Return the metrics of each node, where several learn.
 
     Entropy is estimated by the mean of -log p over the sampled tokens; the reward is that of the rollouts with a
@@ -27,7 +26,7 @@ def _node_metrics(rows: Mapping[str, Mapping[str, Any]], rewards: Mapping[str, f
             lengths[node].append(length)
             surprise[node] += nats
             if row["rewarded"]:
-                earned[node][session_of(key)] = rewards[key]
+                earned[node][session_of(key)] = row["reward"]
     found: dict[str, float] = {}
     for node in sorted(lengths) if len(lengths) > 1 else ():
         tokens, own = sum(lengths[node]), earned[node].values()
@@ -59,32 +58,31 @@ def _reply_metrics(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     return found
 
 
-def rollout_metrics(rows: dict[str, dict[str, Any]], rewards: dict[str, float]) -> dict[str, float]:
+def rollout_metrics(rows: dict[str, dict[str, Any]]) -> dict[str, float]:
     """Return the metrics of a step's rollouts.
 
     `reward` is the mean over the rollouts with a reward, failures that count as 0 included, and `reward_finished` that
     over those with status OK; `left_out` is the share without one.
     """
-    sessions = {session_of(key): (row, rewards[key]) for key, row in rows.items()}
-    first = [row for row, _ in sessions.values()]
-    statuses = Counter(row["status"] for row in first)
-    known = [reward for row, reward in sessions.values() if row["rewarded"]]
-    finished = [reward for row, reward in sessions.values() if row["status"] == RolloutStatus.OK]
-    calls = sum(row["tool_calls"] for row in first)
+    rollouts = list({session_of(key): row for key, row in rows.items()}.values())
+    statuses = Counter(row["status"] for row in rollouts)
+    known = [row["reward"] for row in rollouts if row["rewarded"]]
+    finished = [row["reward"] for row in rollouts if row["status"] == RolloutStatus.OK]
+    calls = sum(row["tool_calls"] for row in rollouts)
     return {
-        "rollouts": len(sessions),
+        "rollouts": len(rollouts),
         "reward": sum(known) / len(known) if known else math.nan,
         **({"reward_finished": sum(finished) / len(finished)} if finished else {}),
-        "left_out": 1 - len(known) / len(sessions),
-        "turns": sum(row["turns"] for row in first) / len(first),
-        "tool_error_rate": sum(row["tool_errors"] for row in first) / calls if calls else 0.0,
+        "left_out": 1 - len(known) / len(rollouts),
+        "turns": sum(row["turns"] for row in rollouts) / len(rollouts),
+        "tool_error_rate": sum(row["tool_errors"] for row in rollouts) / calls if calls else 0.0,
         "rows": len(rows),
-        "prefix_breaks": len(rows) - len(sessions),
+        "prefix_breaks": len(rows) - len(rollouts),
         "forward_tokens": sum(row["forward_tokens"] for row in rows.values()),
         "unpacked_tokens": sum(row["unpacked_tokens"] for row in rows.values()),
         **_reply_metrics(rows),
         **{f"status/{status}": statuses[status] for status in RolloutStatus},
-        **_node_metrics(rows, rewards),
+        **_node_metrics(rows),
     }
 
 
@@ -99,13 +97,11 @@ def staleness(rows: Mapping[str, Mapping[str, Any]], step: int) -> dict[str, flo
     return {"staleness": sum(ages) / len(ages), "max_staleness": max(ages)} if ages else {}
 
 
-def only_reward(
-    rows: dict[str, dict[str, Any]], rewards: dict[str, float], credit: dict[str, list[CallSpan]]
-) -> float | None:
+def only_reward(rows: dict[str, dict[str, Any]], credit: dict[str, list[CallSpan]]) -> float | None:
     """Return the reward that all rollouts share; None if there are several, or a call has an advantage."""
     if any(advantage for spans in credit.values() for _, _, advantage, _ in spans):
         return None
-    sessions = {session_of(key): rewards[key] for key, row in rows.items() if row["rewarded"]}
+    sessions = {session_of(key): row["reward"] for key, row in rows.items() if row["rewarded"]}
     found = set(sessions.values())
     return found.pop() if len(sessions) > 1 and len(found) == 1 else None
 

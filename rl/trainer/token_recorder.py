@@ -34,13 +34,7 @@ class TokenInspector:
         self.rows: dict[str, TokenRow] = {}
         self._trained: list[str] = []
 
-    def choose(
-        self,
-        batch: KVBatchMeta,
-        rows: Mapping[str, Any],
-        rewards: Mapping[str, float],
-        credit: Mapping[str, Sequence[CallSpan]],
-    ) -> None:
+    def choose(self, batch: KVBatchMeta, rows: Mapping[str, Any], credit: Mapping[str, Sequence[CallSpan]]) -> None:
         """Choose the groups to record and read their rows; called before any row is dropped."""
         keys = chosen(rows, credit, self.config.token_groups)
         self.rows, self._trained = {}, []
@@ -49,7 +43,7 @@ class TokenInspector:
         found = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=FIELDS)
         columns = zip(*([one.tolist() for one in found[name].unbind()] for name in FIELDS), strict=True)
         for key, column in zip(keys, columns, strict=True):
-            self.rows[key] = token_row(rows[key], rewards[key], credit.get(key), *column)
+            self.rows[key] = token_row(rows[key], credit.get(key), *column)
 
     def before_update(self, keys: Sequence[str], old_log_probs: torch.Tensor, mask: torch.Tensor) -> None:
         """Record the trainer's log-probabilities and the mask of the chosen rows that are trained on.
@@ -160,7 +154,6 @@ def _place(key: str) -> tuple[int, int]:
 
 def token_row(
     row: Mapping[str, Any],
-    reward: float,
     credit: Sequence[CallSpan] | None,
     prompt: list[int],
     response: list[int],
@@ -191,7 +184,7 @@ def token_row(
         task=row["task"],
         rollout=row["rollout"],
         status=row["status"],
-        reward=kept([reward])[0] if row["rewarded"] else None,
+        reward=kept([row["reward"]])[0] if row["rewarded"] else None,
         ids=[*prompt, *response],
         calls=calls,
         mismatch=row["mismatch"],

@@ -5,6 +5,7 @@ from typing import Any
 
 def row(
     lengths: list[int],
+    reward: float = 0.0,
     *,
     counted: bool = True,
     status: str = "ok",
@@ -17,6 +18,7 @@ def row(
         "name": "q/0",
         "counted": counted,
         "status": status,
+        "reward": reward,
         "rewarded": status in ("ok", "policy_failed"),
         "forward_tokens": 10 + sum(lengths),
         "unpacked_tokens": 10 * len(lengths) + sum(lengths),

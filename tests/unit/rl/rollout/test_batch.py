@@ -28,15 +28,13 @@ from tests.unit.rl.rows import row
 TRACE = Trace(task=Task(id="q", question="q", gold="g"), status="answered")
 
 
-def credit(
-    rows: dict[str, dict[str, Any]], rewards: dict[str, float], name: str = "flow-grpo"
-) -> dict[str, list[CallSpan]]:
-    return assign_credit(rows, rewards, algorithm_of({"name": name}))
+def credit(rows: dict[str, dict[str, Any]]) -> dict[str, list[CallSpan]]:
+    return assign_credit(rows, algorithm_of({"name": "flow-grpo"}))
 
 
 def test_rollouts_that_are_left_out_are_absent_and_change_nothing() -> None:
-    rows = {"q_0_0": row([2]), "q_1_0": row([2]), "q_2_0": row([2], counted=False, status="endpoint_failed")}
-    found = credit(rows, {"q_0_0": 1.0, "q_1_0": 0.0, "q_2_0": 0.0})
+    rows = {"q_0_0": row([2], 1.0), "q_1_0": row([2]), "q_2_0": row([2], counted=False, status="endpoint_failed")}
+    found = credit(rows)
     assert set(found) == {"q_0_0", "q_1_0"}
     assert [calls[0][2] for calls in found.values()] == pytest.approx([0.707, -0.707], abs=1e-3)
 
@@ -77,29 +75,27 @@ def test_an_attempt_that_was_given_up_is_a_rollout_of_reward_0() -> None:
         for key, (part, name) in zip(keys, parts, strict=True)
     }
     assert rows["q_0_0"]["nodes"] == ["node"]
-    found = credit(rows, dict(zip(keys, (part.reward for part, _ in parts), strict=True)))
+    found = credit(rows)
     assert [found[key][0].advantage for key in keys] == pytest.approx([-1.1547, 0.5774, 0.5774], abs=1e-4)
     assert advantages_of(rows, found)["q/0"] == pytest.approx([0.5774], abs=1e-4)
 
 
 def test_the_order_in_which_rollouts_ended_changes_no_bit() -> None:
     rewards = [0.1, 0.7, 0.2, 0.3, 0.9]
-    rows = {f"q_{n}_0": row([3]) | {"name": f"q/{n}"} for n in range(5)}
-    told = {f"q_{n}_0": reward for n, reward in enumerate(rewards)}
-    assert credit(dict(reversed(rows.items())), told) == credit(rows, told)
+    rows = {f"q_{n}_0": row([3], reward) | {"name": f"q/{n}"} for n, reward in enumerate(rewards)}
+    assert credit(dict(reversed(rows.items()))) == credit(rows)
 
 
 def test_the_signal_is_of_whole_trajectories_that_are_trained_on() -> None:
     """The second trajectory is in two rows; the third differs, and is left out."""
     rows = {
-        "q_0_0": row([2]),
-        "q_1_0": row([2]),
-        "q_1_1": row([2], first=1),
+        "q_0_0": row([2], 1.0),
+        "q_1_0": row([2], 1.0),
+        "q_1_1": row([2], 1.0, first=1),
         "q_2_0": row([2], counted=False),
     }
-    rewards = {"q_0_0": 1.0, "q_1_0": 1.0, "q_1_1": 1.0, "q_2_0": 0.0}
-    assert signal_of(rows, rewards) == {"groups_with_signal": 0.0}
-    assert signal_of(rows, rewards | {"q_0_0": 0.0}) == {"groups_with_signal": 1.0}
+    assert signal_of(rows) == {"groups_with_signal": 0.0}
+    assert signal_of(rows | {"q_0_0": row([2])}) == {"groups_with_signal": 1.0}
 
 
 @pytest.mark.parametrize(("updates", "expected"), [(None, 3), (1, 1), (5, 5), (11, 8)])

@@ -70,9 +70,7 @@ async def record(out: Path) -> None:
 
     tasks = app.tasks("train", QUESTIONS)
     await asyncio.gather(*(rollout(session, task) for session in range(ROLLOUTS) for task in reversed(tasks)))
-    batch = batch_digest(
-        rows, assign_credit(rows, {key: row["reward"] for key, row in rows.items()}, settings.flow.algorithm)
-    )
+    batch = batch_digest(rows, assign_credit(rows, settings.flow.algorithm))
     log.step(1, {"batch": batch, "reward": 0.5}, {"step": 1.0})
 
 

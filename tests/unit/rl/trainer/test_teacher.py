@@ -53,7 +53,7 @@ async def test_a_rollout_of_the_teacher_is_one_row_of_the_policys_tokens(known: 
     facts = {"q_0_0": facts_of(row, trajectory, "q/0", counted=True)}
     prompts = {call.prompt_ids.tobytes() for call in trajectory.calls}
     assert len(prompts) == len(trajectory.calls), "every turn has a prompt of its own"
-    [spans] = assign_credit(facts, {"q_0_0": trajectory.reward}, SFT()).values()
+    [spans] = assign_credit(facts, SFT()).values()
     imitated = [id for span in spans for id in row.response_ids[span.start : span.start + span.length]]
     assert imitated == [id for call in trajectory.calls for id in call.response_ids]
     assert {span.advantage for span in spans} == {1.0}

@@ -24,6 +24,7 @@ ROW = {
     "rollout": "r",
     "status": "ok",
     "rewarded": True,
+    "reward": 1.0,
     "spans": [(0, 2), (3, 1)],
     "names": [("planner", 0), ("planner", 2)],
     "mismatch": {"reason": "full", "position": 3, "length": 3, "expected": None, "found": None},
@@ -73,7 +74,7 @@ def chose(found: TokenInspector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_recorder, "tq", SimpleNamespace(kv_batch_get=lambda **asked: fields))
     rows = {"q_0_0": ROW, "q_1_0": {**ROW, "status": "timed_out", "rewarded": False, "mismatch": None}}
     batch = KVBatchMeta(keys=list(rows), tags=[{}, {}], partition_id="train")
-    found.choose(batch, rows, {"q_0_0": 1.0, "q_1_0": 0.0}, {"q_0_0": CREDIT})
+    found.choose(batch, rows, {"q_0_0": CREDIT})
 
 
 def test_in_bypass_mode_the_trainer_is_asked_before_and_after(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +114,6 @@ def test_where_the_old_log_probabilities_are_the_trainers_they_are_taken(
 
 
 def test_a_reply_that_verl_cut_short_is_kept_as_far_as_it_goes() -> None:
-    alone = {**ROW, "spans": [(0, 2)], "names": [("planner", 0)]}
-    row = token_row(alone, math.nan, None, PROMPT, RESPONSE[:1], [1], [-1.0])
+    alone = {**ROW, "reward": math.nan, "spans": [(0, 2)], "names": [("planner", 0)]}
+    row = token_row(alone, None, PROMPT, RESPONSE[:1], [1], [-1.0])
     assert (row.reward, row.calls[0].mask, row.calls[0].rollout) == (None, [1], [-1.0])
