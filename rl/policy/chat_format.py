@@ -198,7 +198,9 @@ class ChatFormat:
         except (TemplateError, TypeError, ValueError) as error:
             roles = ", ".join(dict.fromkeys(message["role"] for message in messages))
             why = " ".join(str(error).split())
-            raise ChatError(f"the model's chat template refuses a conversation of {roles} ({why})") from error
+            raise ChatError(
+                f"the model's chat template refuses a conversation of {roles} ({why})", code="template_refused"
+            ) from error
 
     def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -43,7 +43,7 @@ SHOWN = 40
 
 
 class TemplateError(CodedError, ValueError):
-    """A tokenizer or its chat template cannot be used; `str()` is one line that explains why."""
+    """A tokenizer cannot be used, or has no chat template; `str()` is one line that explains why."""
 
 
 @dataclass(frozen=True)
@@ -119,44 +119,49 @@ def folder_on_disk(name: str) -> Path:
 
 
 def certify(tokenizer: Tokenizer) -> Certificate:
-    """Check the tokenizer's chat template on a planner conversation. Raises TemplateError if that is rejected."""
-    opening = _text(tokenizer, _conversation([]))
-    closed = _text(tokenizer, [*_conversation([]), {"role": "assistant", "content": "x"}], ask=False)
+    """Check the tokenizer's chat template on a planner conversation. Raises ChatError if that is rejected."""
+    known = ChatFormat(tokenizer)
+    opens_thinking = _opens_thinking(known)
+    closed = known.render([*_conversation([]), {"role": "assistant", "content": "x"}], ChatRequest([]), prompt=False)
     ending = tokenizer.encode(closed, add_special_tokens=False)
     return Certificate(
-        plain=_packed(tokenizer, ""),
-        thinking=_packed(tokenizer, THOUGHT),
-        as_tools=_packed_as_tools(tokenizer),
+        plain=_packed(known, ""),
+        thinking=_packed(known, THOUGHT),
+        as_tools=_packed_as_tools(known),
         ends_itself=tokenizer.eos_token_id in ending[-3:],
-        opens_thinking=OPENED.search(opening.rstrip()) is not None,
-        calls=_tool_calls(tokenizer),
+        opens_thinking=opens_thinking,
+        calls=_tool_calls(known),
     )
 
 
-def _tool_calls(tokenizer: Tokenizer) -> dict[str, ToolCertificate]:
-    if "tools" not in str(tokenizer.chat_template):
+def _opens_thinking(known: ChatFormat) -> bool:
+    return OPENED.search(known.render(_conversation([]), ChatRequest([])).rstrip()) is not None
+
+
+def _tool_calls(known: ChatFormat) -> dict[str, ToolCertificate]:
+    if "tools" not in str(known.tokenizer.chat_template):
         return {}
-    known, kinds = ChatFormat(tokenizer), {"tool calls": "", "calls after a thought": THOUGHT_OF_CALL}
+    kinds = {"tool calls": "", "calls after a thought": THOUGHT_OF_CALL}
     return {name: certify_calls(known, thought) for name, thought in kinds.items()}
 
 
-def _packed_as_tools(tokenizer: Tokenizer) -> Packed | None:
+def _packed_as_tools(known: ChatFormat) -> Packed | None:
     try:
-        return _packed(tokenizer, THOUGHT, "tool")
-    except TemplateError:
+        return _packed(known, THOUGHT, "tool")
+    except ChatError:
         return None
 
 
-def _packed(tokenizer: Tokenizer, thought: str, result_role: str = "user") -> Packed:
+def _packed(known: ChatFormat, thought: str, result_role: str = "user") -> Packed:
     """Pack the trajectory whose replies begin with `thought`, as the trainer would."""
-    known = ChatFormat(tokenizer)
+    tokenizer = known.tokenizer
     calls: list[Call] = []
     turns: list[Turn] = []
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     for number, (goal, context, found) in enumerate(STEPS, start=1):
         said = f"Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
         prompt = ids_array(_prompt(known, turns, [call.response_ids for call in calls], result_role))
-        opened = OPENED.search(_text(tokenizer, _conversation([])).rstrip()) if result_role == "tool" else None
+        opened = result_role == "tool" and _opens_thinking(known)
         begun = thought.removeprefix("<think>\n") if opened else thought  # what the prompt opens is not sampled
         sampled = ids_array([*tokenizer.encode(begun + said, add_special_tokens=False), *end])
         calls.append(Call("", "planner", number - 1, prompt, sampled, logprobs_array([0.0] * len(sampled)), "stop", 0))
@@ -189,22 +194,7 @@ def _prompt(
     """Return the ids of a turn's prompt, with earlier replies as they were sampled, as the trainer writes it."""
     conversation = _conversation(turns, result_role)
     places = (place for place, message in enumerate(conversation) if message["role"] == "assistant")
-    try:
-        return known.prompt_ids(ChatRequest(conversation, sampled=dict(zip(places, replies, strict=True))))
-    except ChatError as error:
-        raise TemplateError(str(error)) from error
-
-
-def _text(tokenizer: Tokenizer, conversation: list[TemplateMessage], *, ask: bool = True) -> str:
-    from jinja2 import TemplateError as JinjaError
-
-    try:
-        return str(tokenizer.apply_chat_template(conversation, add_generation_prompt=ask, tokenize=False))
-    except (JinjaError, TypeError, ValueError) as error:
-        roles = ", ".join(dict.fromkeys(message["role"] for message in conversation))
-        raise TemplateError(
-            f"the template refuses a conversation of {roles} ({_one_line(error)})", code="template_refused"
-        ) from error
+    return known.prompt_ids(ChatRequest(conversation, sampled=dict(zip(places, replies, strict=True))))
 
 
 def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:
