@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import count
 from operator import mul
 from pathlib import Path
 from typing import Any
 
-from agentflow.rl.rollout.tokens import unpacked
+from agentflow.rl.rollout.tokens import TokenRow, unpacked
 from agentflow.rl.run.checkpoints import ACTOR, CHECKPOINT, FOLDER, best_checkpoint, checkpoint_of, latest_step
 from agentflow.rl.run.model_card import write_card
 from agentflow.rl.run.training_log import TOKENS, TrainingLog, token_file
@@ -216,54 +217,41 @@ MOST = 8192
 """Maximum number of tokens to compute, prompts included; at least one row is computed."""
 
 
-@dataclass
-class Recorded:
-    """Sampled tokens of a row, with their log-probabilities after and before the update of the step."""
-
-    ids: list[int]
-    places: list[int] = field(default_factory=list)
-    after: list[float] = field(default_factory=list)
-    before: list[float] = field(default_factory=list)
-
-    def add(self, start: int, after: Sequence[float | None], before: Sequence[float | None]) -> None:
-        """Add the tokens of a call, which begin at `start`."""
-        for place, (new, old) in enumerate(zip(after, before, strict=True), start):
-            if new is not None and old is not None:
-                self.places.append(place)
-                self.after.append(new)
-                self.before.append(old)
+Known = list[tuple[int, float, float]]
+"""Places of a row's sampled tokens, with their log-probabilities after and before the update of the step."""
 
 
 def check(folder: Path, run: Path, step: int) -> Checked | None:
     """Compare the model in `folder` with the tokens that `run` recorded under `step`'s weights; None without any."""
     path, settings = run / TOKENS / token_file(step), run / "settings.json"
     found = unpacked(path.read_bytes()) if path.is_file() and settings.is_file() else None
-    rows = []
-    for row in found.rows if found else ():
-        rows.append(recorded := Recorded(row.ids))
-        for call in row.calls:
-            if call.updated is not None and call.trainer is not None:
-                recorded.add(call.start, call.updated, call.trainer)
-    known = sorted((row for row in rows if row.places), key=lambda row: len(row.ids))
-    return _compared(folder, json.loads(settings.read_bytes())["temperature"], known) if known else None
+    rows = [(row.ids, known) for row in (found.rows if found else ()) if (known := _known(row))]
+    rows.sort(key=lambda row: len(row[0]))
+    return _compared(folder, json.loads(settings.read_bytes())["temperature"], rows) if rows else None
 
 
-def _compared(folder: Path, temperature: float, rows: Sequence[Recorded]) -> Checked:
-    found: list[float] = []
-    after: list[float] = []
-    before: list[float] = []
-    computed = 0
-    for row, values in zip(rows, _log_probs(folder, rows, temperature), strict=False):
+def _known(row: TokenRow) -> Known:
+    return [
+        (place, after, before)
+        for call in row.calls
+        for place, after, before in zip(count(call.start), call.updated or (), call.trainer or (), strict=False)
+        if after is not None and before is not None
+    ]
+
+
+def _compared(folder: Path, temperature: float, rows: Sequence[tuple[list[int], Known]]) -> Checked:
+    found, recorded, computed = list[float](), Known(), 0
+    for (ids, known), values in zip(rows, _log_probs(folder, rows, temperature), strict=False):
         found += values
-        after += row.after
-        before += row.before
-        computed += len(row.ids)
+        recorded += known
+        computed += len(ids)
         if computed > MOST:
             break
+    _, after, before = zip(*recorded, strict=True)
     return Checked.of(found, after, before)
 
 
-def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> Iterator[list[float]]:
+def _log_probs(folder: Path, rows: Sequence[tuple[list[int], Known]], temperature: float) -> Iterator[list[float]]:
     """Yield the log-probabilities of each row's sampled tokens under the model in `folder`."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -274,9 +262,9 @@ def _log_probs(folder: Path, rows: Sequence[Recorded], temperature: float) -> It
     kind = torch.float32 if device == "cpu" else "auto"
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=kind)
     model.to(device)
-    for row in rows:
-        ids = torch.tensor([row.ids], device=device)
-        places = torch.tensor(row.places, device=device)
+    for row, known in rows:
+        ids = torch.tensor([row], device=device)
+        places = torch.tensor([place for place, _, _ in known], device=device)
         with torch.inference_mode():
             # The logits of a token are at the position of the preceding token.
             logits = model(input_ids=ids, logits_to_keep=places - 1).logits[0].float() / temperature
