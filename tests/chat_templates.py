@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from agentflow.graph.context import Sampling
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.policy.chat import ChatRequest, Conversations, TokenReply, as_chat_result
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.calls import Call
 from agentflow.rl.rollout.packing import pack
 from tests.pages import ROOT
 
@@ -104,7 +105,7 @@ class Talk:
         reply: TokenReply = asyncio.run(self.policy(request))
         message: Any = as_chat_result(reply, "policy").generations[0].message
         self.conversations.remember(message, reply)
-        tokens = ids_array(reply.prompt_ids), ids_array(reply.token_ids), logprobs_array(reply.logprobs)
+        tokens = array("i", reply.prompt_ids), array("i", reply.token_ids), array("f", reply.logprobs)
         self.calls.append(Call("r", "agent", len(self.calls), *tokens, "stop", 0))
         return message
 

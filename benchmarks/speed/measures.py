@@ -11,6 +11,7 @@ import random
 import subprocess
 import sys
 import time
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -174,12 +175,12 @@ def rollouts(number: int) -> list[list[Sampled]]:
 
 def ours(made: list[list[Sampled]]) -> Callable[[], int]:
     """Return the trainer's packing, which returns the number of tokens of its rows."""
-    from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+    from agentflow.rl.rollout.calls import Call
     from agentflow.rl.rollout.packing import pack as packed
 
     calls = [
         [
-            Call("r", "planner", turn, ids_array(ids), ids_array(reply), logprobs_array(chances), "stop", 0)
+            Call("r", "planner", turn, array("i", ids), array("i", reply), array("f", chances), "stop", 0)
             for turn, (ids, reply, chances) in enumerate(rollout)
         ]
         for rollout in made

@@ -7,7 +7,7 @@ which concurrent calls end does not matter, and nothing is tokenised a second ti
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -48,16 +48,6 @@ class Call:
     """Training step of the weights that wrote it; 0 where weights do not change."""
     unreadable: bool = False
     """True if a tool call or a structured reply could not be parsed, or a call that was asked for is missing."""
-
-
-def ids_array(ids: Iterable[int]) -> "array[int]":
-    """Token ids as calls and rows hold them. Raises TypeError, OverflowError."""
-    return array("i", ids)
-
-
-def logprobs_array(logprobs: Iterable[float]) -> "array[float]":
-    """Log-probabilities as calls and rows hold them, to float32, which is what is trained with. Raises TypeError."""
-    return array("f", logprobs)
 
 
 class TokenCollector:
@@ -128,7 +118,7 @@ def _call(rollout: str, node: str, turn: int, replies: Sequence[AIMessage]) -> C
             code="ids_misfit",
         )
     try:
-        tokens = ids_array(prompt_ids), ids_array(response_ids), logprobs_array(logprobs)
+        tokens = array("i", prompt_ids), array("i", response_ids), array("f", logprobs)
     except (TypeError, OverflowError) as error:
         raise TokenError(
             f"node '{node}': the server's ids or log-probabilities are no numbers", code="ids_invalid"

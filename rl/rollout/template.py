@@ -8,6 +8,7 @@ does (`agentflow.rl.rollout.packing`); turns that do not pack are computed again
 
 import os
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +21,7 @@ from agentflow.nodes.planner import describe_tools, messages
 from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.calls import Call
 from agentflow.rl.rollout.packing import first_difference, pack
 from agentflow.rl.rollout.tool_calls import THOUGHT as THOUGHT_OF_CALL
 from agentflow.rl.rollout.tool_calls import ToolCertificate, certify_calls
@@ -160,11 +161,11 @@ def _packed(known: ChatFormat, thought: str, result_role: str = "user") -> Packe
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     for number, (goal, context, found) in enumerate(STEPS, start=1):
         said = f"Sub-Goal: {goal}\nTool: wikipedia_search\nContext: {context}"
-        prompt = ids_array(_prompt(known, turns, [call.response_ids for call in calls], result_role))
+        prompt = array("i", _prompt(known, turns, [call.response_ids for call in calls], result_role))
         opened = result_role == "tool" and _opens_thinking(known)
         begun = thought.removeprefix("<think>\n") if opened else thought  # what the prompt opens is not sampled
-        sampled = ids_array([*tokenizer.encode(begun + said, add_special_tokens=False), *end])
-        calls.append(Call("", "planner", number - 1, prompt, sampled, logprobs_array([0.0] * len(sampled)), "stop", 0))
+        sampled = array("i", [*tokenizer.encode(begun + said, add_special_tokens=False), *end])
+        calls.append(Call("", "planner", number - 1, prompt, sampled, array("f", [0.0] * len(sampled)), "stop", 0))
         apart = THOUGHT_TEXT if result_role == "tool" else ""
         turns.append(_turn(number, said if apart else thought + said, apart, goal, context, found))
     rows = pack(calls, limit=max(len(call.prompt_ids) + len(call.response_ids) for call in calls))

@@ -4,6 +4,7 @@ The model is not asked. What it writes is taken from its own template, which ren
 with two, with and without a thought before them.
 """
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from agentflow.graph.context import Sampling
 from agentflow.rl.policy.chat import ChatError, ChatRequest, Conversations, as_chat_result
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.calls import Call
 from agentflow.rl.rollout.packing import pack
 
 _OPTIONAL = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
@@ -115,9 +116,7 @@ def _conversation(known: ChatFormat, texts: Sequence[str]) -> list[Call]:
         reply = known.reply(request, f"call {turn}", prompt, sampled, logprobs)
         message: Any = as_chat_result(reply, "policy").generations[0].message
         conversations.remember(message, reply)
-        calls.append(
-            Call("r", "agent", turn, ids_array(prompt), ids_array(sampled), logprobs_array(logprobs), "stop", 0)
-        )
+        calls.append(Call("r", "agent", turn, array("i", prompt), array("i", sampled), array("f", logprobs), "stop", 0))
         results: list[BaseMessage] = [ToolMessage("ok", tool_call_id=str(call["id"])) for call in message.tool_calls]
         history += [message, *(results or [HumanMessage("sure?")])]
     return calls

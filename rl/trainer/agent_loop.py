@@ -35,7 +35,6 @@ from agentflow.rl.policy.chat import ChatRequest, Generate, TokenReply, digest
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.batch import counts, facts_of, parts_of
-from agentflow.rl.rollout.calls import ids_array, logprobs_array
 from agentflow.rl.rollout.packing import TrainingSample, longest_prompt, pack
 from agentflow.rl.rollout.replay_log import ReplayLog, ReplayLogs
 from agentflow.rl.rollout.rollout import Rollout, RolloutTrace, rewarded, run_recorded
@@ -144,8 +143,8 @@ class FlowAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """Return the rows of a rollout; one without sampled tokens gets a single, fully masked row."""
         name, step, flow = rollout_name(row), int(row["global_steps"]), self.settings.flow
         limit = self.rollout_config.response_length if flow.pack_turns else 0
-        end = ids_array([self.tokenizer.eos_token_id])
-        empty = TrainingSample(end, end, array("b", [0]), logprobs_array([0.0]))
+        end = array("i", [self.tokenizer.eos_token_id])
+        empty = TrainingSample(end, end, array("b", [0]), array("f", [0.0]))
         return [
             self._output(row, part, of, counted, step)
             for part, of in parts_of(rollout, name)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from array import array
 from collections import Counter
 from dataclasses import replace
 from importlib.util import find_spec
@@ -18,7 +19,6 @@ from agentflow.rl.policy.chat import ChatRequest, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
 from agentflow.rl.rollout.batch import counts, parts_of
-from agentflow.rl.rollout.calls import logprobs_array
 from agentflow.rl.rollout.packing import pack
 from agentflow.rl.rollout.replay_log import ReplayLog
 from agentflow.rl.rollout.rollout import Rollout, run, run_recorded
@@ -70,7 +70,7 @@ class Sampler(ScriptedPolicy):
 
     @property
     def tokens(self) -> Counter[tuple[Any, ...]]:
-        return Counter((tuple(one.token_ids), tuple(logprobs_array(one.logprobs))) for one in self.sampled)
+        return Counter((tuple(one.token_ids), tuple(array("f", one.logprobs))) for one in self.sampled)
 
 
 def trained(rollout: Rollout) -> Counter[Any]:

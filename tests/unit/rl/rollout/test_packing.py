@@ -1,14 +1,16 @@
+from array import array
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentflow.rl.rollout.calls import Call, ids_array, logprobs_array
+from agentflow.rl.rollout.calls import Call
 from agentflow.rl.rollout.packing import PrefixMismatch, Reason, TrainingSample, longest_prompt, pack
 
 
 def call(turn: int, prompt: list[int], response: list[int]) -> Call:
-    logprobs = logprobs_array(-0.5 * token for token in response)
-    return Call("r", "planner", turn, ids_array(prompt), ids_array(response), logprobs, "stop", 0)
+    logprobs = array("f", (-0.5 * token for token in response))
+    return Call("r", "planner", turn, array("i", prompt), array("i", response), logprobs, "stop", 0)
 
 
 def test_a_prompt_that_grows_is_one_row() -> None:
