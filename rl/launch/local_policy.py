@@ -7,11 +7,10 @@ from typing import Any
 
 from agentflow.rl.apps.trainable import AppError
 from agentflow.rl.micro.chat_model import SHIPPED
-from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatError, ChatRequest, TokenReply
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.policy import PromptTooLong
-from agentflow.rl.rollout.template import TemplateError, folder_on_disk, load_tokenizer
+from agentflow.rl.rollout.template import folder_on_disk, load_tokenizer
 from agentflow.rl.settings import TrainingSettings
 
 
@@ -19,12 +18,12 @@ class LocalPolicy:
     """Policy of one process, which samples one reply at a time; an `agentflow.rl.policy.chat.Generate`."""
 
     def __init__(self, name: str, settings: TrainingSettings, *, forms: bool = True) -> None:
-        """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError.
+        """Load a folder of a Hugging Face model, or `embedded[:NAME]`. Raises AppError, TemplateError.
 
         Without `forms`, it refuses to reply as JSON, as a model without tools refuses those.
         """
         folder = folder_of(name)
-        tokenizer = tokenizer_of(folder)
+        tokenizer = load_tokenizer(folder)
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging
 
@@ -76,14 +75,6 @@ class LocalPolicy:
         ids = found.sequences[0, len(prompt_ids) :]
         scores = torch.cat(found.scores).float().log_softmax(dim=-1)
         return ids.tolist(), scores.gather(1, ids[:, None])[:, 0].tolist()
-
-
-def tokenizer_of(folder: Path) -> Tokenizer:
-    """Return the tokenizer in a folder. Raises AppError."""
-    try:
-        return load_tokenizer(folder)
-    except TemplateError as error:
-        raise AppError(str(error), code=error.code) from error
 
 
 def start_folder(start: str) -> Path:

@@ -16,13 +16,14 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models.loading import load_model, reply_of
 from agentflow.graph.models.spec import ModelError
 from agentflow.rl.apps.trainable import AppError
-from agentflow.rl.launch.local_policy import LocalPolicy, start_folder, tokenizer_of
+from agentflow.rl.launch.local_policy import LocalPolicy, start_folder
 from agentflow.rl.micro.chat_model import SEED
 from agentflow.rl.micro.tokenizer import TOOL_TEMPLATE
 from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatError, ChatRequest, TokenReply, as_messages, digest, offered, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.policy.schemas import example
+from agentflow.rl.rollout.template import load_tokenizer
 from agentflow.rl.settings import TrainingSettings
 
 OWN = "own"
@@ -95,14 +96,14 @@ def scripted(request: ChatRequest) -> AIMessage:
 
 
 def trial_policy(spec: str, settings: TrainingSettings) -> tuple[LocalPolicy | ServedPolicy, str]:
-    """Return what plays an app before a training, and a remark on it, which may be empty. Raises AppError."""
+    """Return what plays an app before a training, and a remark, which may be empty. Raises AppError, TemplateError."""
     if not is_served(spec):
         return LocalPolicy(spec or "embedded", settings, forms=bool(spec)), ""
     folder = start_folder(settings.start)
-    tokenizer: Any = tokenizer_of(folder if folder.is_dir() else SEED)
+    tokenizer: Any = load_tokenizer(folder if folder.is_dir() else SEED)
     remark = ""
     if not folder.is_dir() or "tools" not in str(tokenizer.chat_template):
-        tokenizer = tokenizer_of(SEED)
+        tokenizer = load_tokenizer(SEED)
         tokenizer.chat_template = TOOL_TEMPLATE
         remark = "tokens are counted as those of a small model with tools; start=FOLDER names another tokenizer"
     if spec == SCRIPTED:
