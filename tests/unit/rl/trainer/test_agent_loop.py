@@ -3,7 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -18,7 +18,7 @@ async def seeds(seed_requests: bool) -> list[int | None]:
     servers = SimpleNamespace(generate=AsyncMock(return_value=output))
     loop = SimpleNamespace(
         config=SimpleNamespace(seed=0),
-        format=SimpleNamespace(reply=AsyncMock(return_value=said)),
+        format=SimpleNamespace(reply=Mock(return_value=said)),
         server_manager=servers,
         settings=SimpleNamespace(seed_requests=seed_requests),
         fitted=lambda request: ([1], 8),
