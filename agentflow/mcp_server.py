@@ -67,8 +67,9 @@ def http_app(server: MCPServer[None], key: str = "") -> ASGIApp:
     With a `key`, clients must send it as their bearer token and may use any host name. Without one, only requests
     addressed to a loopback name are served.
     """
-    own = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # LoopbackOnly is stricter about ports
-    app: Starlette = server.streamable_http_app(transport_security=own)
+    # The library's check of Host and Origin is off: LoopbackOnly makes it, as in our other servers.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app: Starlette = server.streamable_http_app(transport_security=unchecked)
     return _with_key(app, key) if key else LoopbackOnly(app)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from langchain_core.tools import BaseTool
 
-from agentflow.tools.card import RUN, carded
+from agentflow.tools.card import RUN, tool_with_card
 from agentflow.tools.result import ErrorClass, ToolFailure
 
 Ask = Callable[[str], Awaitable[str]]
@@ -35,4 +35,4 @@ def base_generator(ask: Ask) -> BaseTool:
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
         return answer
 
-    return carded("base_generator", CARD, RUN, run)
+    return tool_with_card("base_generator", CARD, RUN, run)

@@ -221,7 +221,9 @@ def _fitting(lines: list[str], limit: int) -> list[str]:
     return fitting
 
 
-def carded(name: str, card: Mapping[str, Any], model: str, run: Callable[..., Awaitable[Any]], **more: Any) -> BaseTool:
+def tool_with_card(
+    name: str, card: Mapping[str, Any], model: str, run: Callable[..., Awaitable[Any]], **more: Any
+) -> BaseTool:
     """Return a built-in tool that shows `card`. The annotations of `run` describe its arguments."""
     description, metadata = str(card["description"]), {"agentflow": {**card, "model": model}}
     return StructuredTool.from_function(coroutine=run, name=name, description=description, metadata=metadata, **more)

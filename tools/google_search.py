@@ -9,7 +9,7 @@ from typing import Annotated
 
 from langchain_core.tools import BaseTool
 
-from agentflow.tools.card import UNKNOWN, carded
+from agentflow.tools.card import UNKNOWN, tool_with_card
 from agentflow.tools.providers.choice import AUTO, model_of, provider_of
 from agentflow.tools.providers.provider import Hit, SearchProvider, SearchResult
 from agentflow.tools.redaction import cut
@@ -42,7 +42,7 @@ def google_search(source: str | SearchProvider = AUTO, cache: SearchCache | None
         lines = [_describe(number, hit) for number, hit in enumerate(found.hits, start=1)]
         return "\n".join(lines), {PROVIDER: found.declared()}
 
-    return carded("google_search", CARD, model, run, response_format="content_and_artifact")
+    return tool_with_card("google_search", CARD, model, run, response_format="content_and_artifact")
 
 
 def _describe(number: int, hit: Hit) -> str:

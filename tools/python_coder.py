@@ -12,7 +12,7 @@ from typing import Annotated
 
 from langchain_core.tools import BaseTool
 
-from agentflow.tools.card import carded
+from agentflow.tools.card import tool_with_card
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import SANDBOX
 from agentflow.tools.sandbox.execute import execute
@@ -62,7 +62,7 @@ def python_coder(limits: Limits | None = None) -> BaseTool:
         outcome = await _executed(_unindented(code), limits)
         return _printed(outcome, limits), {SANDBOX: outcome.tier}
 
-    return carded("python_coder", CARD, "", run, response_format="content_and_artifact")
+    return tool_with_card("python_coder", CARD, "", run, response_format="content_and_artifact")
 
 
 def _unindented(code: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 from langchain_core.tools import BaseTool
 
 from agentflow.tools.base_generator import Ask
-from agentflow.tools.card import RUN, carded
+from agentflow.tools.card import RUN, tool_with_card
 from agentflow.tools.redaction import without_known
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_cache import SearchCache
@@ -70,7 +70,7 @@ def web_search(ask: Ask, policy: FetchPolicy | None = None, cache: SearchCache |
             raise ToolFailure(ErrorClass.EMPTY_RESULT, "the model gave no answer")
         return f"{answer}\nSource: {address}"
 
-    return carded("web_search", CARD, RUN, run)
+    return tool_with_card("web_search", CARD, RUN, run)
 
 
 async def extract(document: Document) -> str:

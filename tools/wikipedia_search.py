@@ -11,7 +11,7 @@ from functools import partial
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, Field
 
-from agentflow.tools.card import UNKNOWN, carded
+from agentflow.tools.card import UNKNOWN, tool_with_card
 from agentflow.tools.encyclopedia.choice import LIVE, encyclopedia_of, holds_passages, is_address, is_local
 from agentflow.tools.encyclopedia.encyclopedia import Article, Encyclopedia, Found
 from agentflow.tools.redaction import cut
@@ -71,7 +71,7 @@ def wikipedia_search(source: str | Encyclopedia = LIVE, cache: SearchCache | Non
         load = partial(encyclopedia.find, name, PASSAGES)
         return answer(name, await cached(kept, Found, "wikipedia_search", corpus, name, load)), {PROVIDER: corpus}
 
-    return carded(
+    return tool_with_card(
         "wikipedia_search",
         card,
         "" if isinstance(source, str) and not is_address(source) else UNKNOWN,

@@ -30,9 +30,8 @@ PROMPT = """\
 Answer the question from the passages. Think first if it helps, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
-FOUND = ToolResult(
-    status="ok",
-    output="Sydney Opera House: A performing arts centre in Sydney, designed by the architect Jørn Utzon.\n"
+PASSAGES = (
+    "Sydney Opera House: A performing arts centre in Sydney, designed by the architect Jørn Utzon.",
     "Jørn Utzon: A Danish architect, born in Copenhagen on 9 April 1918.",
 )
 """Passages of the example, which a small model sees answered first."""
@@ -40,7 +39,8 @@ FOUND = ToolResult(
 
 def messages(question: str, retrieved: ToolResult, profile: Profile = "paper") -> list[BaseMessage]:
     """Return the messages of the one call."""
-    examples = [_asked(OPERA, FOUND), AIMessage(ANSWERED[OPERA])] if profile == "lean" else []
+    found = ToolResult(status="ok", output="\n".join(PASSAGES))
+    examples = [_asked(OPERA, found), AIMessage(ANSWERED[OPERA])] if profile == "lean" else []
     return [SystemMessage(PROMPT), *examples, _asked(question, retrieved)]
 
 

@@ -15,6 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
+from agentflow.evals.baselines.rag import PASSAGES
 from agentflow.evals.baselines.run import ask_in_time, graph_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
@@ -50,9 +51,9 @@ RUNS = {
     "wikipedia_search": (
         f"Question: {_OPERA}",
         f'{_OPERA_STEP}\nTool: wikipedia_search\n{{"query": "{_OPERA_QUERY}"}}',
-        "Result: Sydney Opera House: A performing arts centre in Sydney, designed by the architect Jørn Utzon.",
+        f"Result: {PASSAGES[0]}",
         'Find out where Jørn Utzon was born.\nTool: wikipedia_search\n{"query": "Jørn Utzon"}',
-        "Result: Jørn Utzon: A Danish architect, born in Copenhagen on 9 April 1918.",
+        f"Result: {PASSAGES[1]}",
         "He was born in Copenhagen.\nAnswer: Denmark",
     ),
 }
@@ -62,7 +63,7 @@ _CALL = re.compile(r"^[ \t>*_#-]*(?:tool|action)[*_]*[ \t]*:[*_ \t]*", re.IGNORE
 _PROGRAM = re.compile(r"^[ \t]*```python\b", re.IGNORECASE | re.MULTILINE)
 _ANSWER = re.compile(r"^[ \t>*_#-]*(?:final )?answer[*_]*[ \t]*:|<answer>", re.IGNORECASE | re.MULTILINE)
 _INVENTED = re.compile(r"^(?:##+)?[ \t>*_-]*(?:result|observation)[*_]*[ \t]*:", re.IGNORECASE | re.MULTILINE)
-"""What passes for a result; a single # begins a comment of a program."""
+"""The start of a line that a model writes in place of a tool's result; `# Result:` is a comment in a program."""
 
 
 def messages(

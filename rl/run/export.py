@@ -217,7 +217,7 @@ MOST = 8192
 """Maximum number of tokens to compute, prompts included; at least one row is computed."""
 
 
-Known = list[tuple[int, float, float]]
+Recorded = list[tuple[int, float, float]]
 """Places of a row's sampled tokens, with their log-probabilities after and before the update of the step."""
 
 
@@ -225,12 +225,12 @@ def check(folder: Path, run: Path, step: int) -> Checked | None:
     """Compare the model in `folder` with the tokens that `run` recorded under `step`'s weights; None without any."""
     path, settings = run / TOKENS / token_file(step), run / "settings.json"
     found = unpacked(path.read_bytes()) if path.is_file() and settings.is_file() else None
-    rows = [(row.ids, known) for row in (found.rows if found else ()) if (known := _known(row))]
+    rows = [(row.ids, known) for row in (found.rows if found else ()) if (known := _recorded(row))]
     rows.sort(key=lambda row: len(row[0]))
     return _compared(folder, json.loads(settings.read_bytes())["temperature"], rows) if rows else None
 
 
-def _known(row: TokenRow) -> Known:
+def _recorded(row: TokenRow) -> Recorded:
     return [
         (place, after, before)
         for call in row.calls
@@ -239,8 +239,8 @@ def _known(row: TokenRow) -> Known:
     ]
 
 
-def _compared(folder: Path, temperature: float, rows: Sequence[tuple[list[int], Known]]) -> Checked:
-    found, recorded, computed = list[float](), Known(), 0
+def _compared(folder: Path, temperature: float, rows: Sequence[tuple[list[int], Recorded]]) -> Checked:
+    found, recorded, computed = list[float](), Recorded(), 0
     for (ids, known), values in zip(rows, _log_probs(folder, rows, temperature), strict=False):
         found += values
         recorded += known
@@ -251,7 +251,7 @@ def _compared(folder: Path, temperature: float, rows: Sequence[tuple[list[int], 
     return Checked.of(found, after, before)
 
 
-def _log_probs(folder: Path, rows: Sequence[tuple[list[int], Known]], temperature: float) -> Iterator[list[float]]:
+def _log_probs(folder: Path, rows: Sequence[tuple[list[int], Recorded]], temperature: float) -> Iterator[list[float]]:
     """Yield the log-probabilities of each row's sampled tokens under the model in `folder`."""
     import torch
     from transformers import AutoModelForCausalLM
