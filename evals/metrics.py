@@ -105,8 +105,8 @@ class Summary:
     """Mean wall-clock time of a sample that has a record."""
     pass_at: dict[int, float]
     """pass@k by k over the tasks with a record; empty if each has one sample. The accuracy is then avg@n."""
-    abstained: int = 0
-    """Samples whose answer was not sure enough to be given. They count as wrong."""
+    ended: Counter[str]
+    """Samples by the way their run ended (`Trace.status`). Only those that were "answered" ended as they should."""
 
     @property
     def tokens(self) -> Tokens:
@@ -151,7 +151,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         calls=sum(record.usage.calls for record in records),
         seconds=sum(record.seconds for record in records) / max(1, len(records)),
         pass_at=passes(records),
-        abstained=sum(record.status == "abstained" for record in records),
+        ended=Counter(record.status for record in records),
     )
 
 

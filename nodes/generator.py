@@ -33,7 +33,7 @@ Answer: the answer alone, in the form that the question asks for"""
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
 OUT_OF_TIME = (
-    "No answer: the run's time ran out before the model had written one. Allow more with --max-seconds "
+    "No answer: the run's time ran out before the model had written one. Allow more with --context max_seconds=N "
     "(Context.max_seconds), or use a faster model."
 )
 """The answer of a run whose generator did not reply in time. Evaluation and training take the run as failed."""

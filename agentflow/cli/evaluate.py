@@ -20,7 +20,7 @@ from agentflow.cli.options import AsJson, Prices, RunOptions, Tracing
 from agentflow.console.confidence import print_reliability
 from agentflow.console.evaluations import print_summaries, results_data
 from agentflow.console.progress import EvalProgress
-from agentflow.console.terminal import console, print_json
+from agentflow.console.terminal import console, counted, print_json
 from agentflow.evals.agent_names import AgentName
 
 if TYPE_CHECKING:
@@ -214,7 +214,11 @@ def evaluate(
         say(kept if running.out else "the tries are not kept; --out FOLDER keeps them")
     if (waited := PACE.waited) >= 1:
         say(f"note: the model's server was waited for {waited:,.0f} s, as its rate limit asked")
-    _check_failures([record for records in run.results.records.values() for record in records])
+    everything = [record for records in run.results.records.values() for record in records]
+    if late := sum(record.status == "out_of_time" for record in everything):
+        limit = f"{counted(late, 'run')} reached max_seconds={request.context.max_seconds:g}"
+        say(f"note: {limit}; allow more with --context, or ask fewer at a time with --concurrency")
+    _check_failures(everything)
     _show_flags(run.flags, running.out)
 
 
@@ -273,9 +277,9 @@ def _check_failures(everything: "list[Record]") -> None:
 
 def _show_flags(flags: "list[list[Flag]]", out: Path | None) -> None:
     """Print a note if an audit flags any of the tries."""
-    from agentflow.evals.audit import counted
+    from agentflow.evals import audit
 
-    if reasons := counted(flags):
+    if reasons := audit.counted(flags):
         why = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items())
         where = f"agentflow eval report {shlex.quote(str(out))}" if out else "agentflow eval report, with --out,"
         say(f"note: {sum(map(bool, flags)):,} of {len(flags):,} tries are flagged ({why}); {where} lists them")

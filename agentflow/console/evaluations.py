@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentflow.graph.run.cost import Price
 
 _SHOWN_FAILURES, _SHOWN_CHANGES = 8, 20
+_EARLY = {"out_of_turns": "out of turns", "out_of_time": "out of time", "no_plan": "no readable plan"}
 
 Figures = tuple["Summary", tuple[float, float]]
 """Summary of an evaluation and the 95 % interval of its accuracy."""
@@ -91,10 +92,12 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
     if total.undecided:
         bounds = f"accuracy {total.accuracy:.3f} to {total.most:.3f} once decided"
         yield "undecided", f"{total.undecided} by no rule, counted as wrong ({bounds}); score them with --judge MODEL"
-    if summary.abstained:
-        given = total.number - summary.abstained
+    if abstained := summary.ended["abstained"]:
+        given = total.number - abstained
         right = f", {total.correct / given:.3f} of them right" if given else ""
         yield "answered", f"{given} of {total.number}{right}; the others were not sure enough"
+    if early := ", ".join(f"{how} {summary.ended[status]}" for status, how in _EARLY.items() if summary.ended[status]):
+        yield "ended early", early
     yield "turns", f"{total.mean_turns:.2f} per question"
     errors = ", ".join(f"{name} {count}" for name, count in summary.errors.most_common())
     yield "tool-call errors", f"{percent(summary.error_rate)} of turns{f' ({errors})' if errors else ''}"
@@ -151,7 +154,7 @@ def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str
         "questions": total.questions,
         "correct": total.correct,
         "undecided": total.undecided,
-        "abstained": summary.abstained,
+        "ended": summary.ended,
         "accuracy": total.accuracy,
         "interval": interval,
         "families": {group.name: {"tries": group.number, "correct": group.correct} for group in summary.families},

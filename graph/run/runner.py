@@ -135,7 +135,7 @@ async def run(
                         raise LimitExceeded(reason)
             if waits is None:
                 break
-        if progress.answer == OUT_OF_TIME:
+        if progress.unanswered:
             raise LimitExceeded(OUT_OF_TIME)
 
     try:
@@ -199,6 +199,12 @@ class _Progress:
     def answer(self) -> str:
         """The answer in the state."""
         return final_text(self.state) if self.state is not None else ""
+
+    @property
+    def unanswered(self) -> bool:
+        """True if an agent of ours was out of time before it had an answer."""
+        late = self._ours and self.state is not None and self.state.get("status") == "out_of_time"
+        return late and self.answer in ("", OUT_OF_TIME)
 
     def events(self, mode: str, part: Any) -> Iterator[Event]:
         """Take a part of the graph's stream and yield the events in it."""

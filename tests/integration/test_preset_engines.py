@@ -29,7 +29,6 @@ def updated(preset: str, out: Path, *overrides: str) -> dict[str, Any]:
 @pytest.mark.parametrize("preset", GPU_PRESETS)
 def test_it_is_transformers_and_what_it_trains_is_exported(preset: str, tmp_path: Path) -> None:
     found = updated(preset, tmp_path)
-    print(preset, found)
     assert found["trainer"] < 1.2 * found["bfloat16"], "the only difference is the rounding of bfloat16"
     assert found["gradient"] > 0
     assert found["moved"] > 2 * found["export"]

@@ -10,9 +10,10 @@ from agentflow.evals.atlas.families import questions
 from agentflow.evals.results_store import read
 from agentflow.graph.context import Context
 from agentflow.graph.run.trace import Tokens, Usage
+from agentflow.graph.state import State
 from tests.command_line import call, succeeds
 from tests.runs import record, write_run
-from tests.scripted import Scripted
+from tests.scripted import CONTINUE, STOP, Reply, Scripted
 from tests.unit.graph.test_confidence import calibration
 
 CALIBRATION = calibration(familiar=0)
@@ -22,10 +23,10 @@ def run(*arguments: object) -> Result:
     return succeeds("eval", *arguments)
 
 
-def searching(monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+def searching(monkeypatch: pytest.MonkeyPatch, query: str, verifier: Reply = STOP) -> None:
     """Every run looks up `query` in the encyclopedia, once."""
     plan = "Sub-Goal: Look it up\nTool: wikipedia_search\nContext: it"
-    Scripted(planner=plan, executor=json.dumps({"query": query})).install(monkeypatch)
+    Scripted(planner=plan, executor=json.dumps({"query": query}), verifier=verifier).install(monkeypatch)
 
 
 def test_an_evaluation_leaves_what_it_was_made_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -51,6 +52,20 @@ def test_flagged_tries_are_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
     searching(monkeypatch, asked.question)
     done = run("atlas", "--limit", 2, "--out", tmp_path)
     assert "note: 1 of 2 tries are flagged (question as query 1); agentflow eval report" in done.stderr
+
+
+def test_runs_that_ended_early_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(_: object) -> str:
+        monkeypatch.setattr(State, "seconds_left", lambda _: 0.0)
+        return CONTINUE
+
+    searching(monkeypatch, "Fupoz", verifier=CONTINUE)
+    done = run("atlas", "--limit", 2, "--context", "max_turns=1")
+    assert ("out of turns 2" in done.stdout, "max_seconds" in done.output) == (True, False)
+    searching(monkeypatch, "Fupoz", verifier=late)
+    done = run("atlas", "--limit", 2, "--context", "max_seconds=200")
+    assert "out of time 2" in done.stdout
+    assert "note: 2 runs reached max_seconds=200; allow more" in done.stderr
 
 
 def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -126,5 +141,5 @@ def test_withheld_answers_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Context, "calibrated", lambda self: calibration(familiar=0, thresholds=[0.5]))
     asked = ("atlas", "--limit", 2, "--report", "--context", "abstain=0.9")
     found = json.loads(run(*asked, "--json").stdout)["atlas"]
-    assert (found["abstained"], found["correct"], found["reliability"]) == (2, 0, None)
+    assert (found["ended"], found["correct"], found["reliability"]) == ({"abstained": 2}, 0, None)
     assert "0 of 2; the others" in run(*asked).stdout
