@@ -68,6 +68,11 @@ def compare(
         fail("the two have no question in common; compare evaluations of the same benchmark", MISUSED)
     if different := _other_settings(a, b):
         say(f"note: besides the planner, they differ in {', '.join(different)}")
+    for cell in (*a.cells, *b.cells):
+        counts = {"failed": cell.failed, "undecided": cell.undecided}
+        wrong = " and ".join(f"{number} {kind}" for kind, number in counts.items() if number)
+        if wrong and cell.benchmark in found:
+            say(f"note: {cell.benchmark}: of {cell.ended} tries of {cell.run}, {wrong} count as wrong")
     corrected = dict(zip(found, holm(list(found.values())), strict=True))
     if as_json:
         print_json(comparison_data((a.name, b.name), corrected))

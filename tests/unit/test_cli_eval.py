@@ -8,6 +8,7 @@ from typer.testing import Result
 
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.results_store import read
+from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import Context
 from agentflow.graph.run.trace import Tokens, Usage
 from agentflow.graph.state import State
@@ -113,6 +114,14 @@ def test_a_comparison_shows_the_tokens_of_a_right_answer_to_common_questions(tmp
             one.usage = Usage(modules={"planner": {"m": Tokens(total_tokens=tokens)}})
         folders.append(write_run(tmp_path / name, records))
     assert "tokens per right answer: 1,000 (seed), 2,000 (trained)" in run("compare", *folders).stdout
+
+
+def test_a_comparison_says_what_counts_as_wrong_without_an_answer(tmp_path: Path) -> None:
+    lost = [record(0, error="no server"), record(1, error="no server"), record(2, decision=Decision.UNDECIDED)]
+    folders = [write_run(tmp_path / "seed", map(record, range(6))), write_run(tmp_path / "trained", [*lost, record(3)])]
+    said = run("compare", *folders).stderr
+    assert "note: bamboogle: of 4 tries of trained, 2 failed and 1 undecided count as wrong" in said
+    assert "tries of seed" not in said
 
 
 def test_a_comparison_of_several_tries_shows_pass_at_k(tmp_path: Path) -> None:
