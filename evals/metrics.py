@@ -11,7 +11,7 @@ from agentflow.evals.intervals import accuracy_interval
 from agentflow.evals.record import Record
 from agentflow.evals.scorers.score import Decision
 from agentflow.evals.statistics import pass_at
-from agentflow.graph.run.trace import Tokens
+from agentflow.graph.run.trace import Tokens, cut_off
 from agentflow.nodes.verifier import UNREADABLE as UNREADABLE_VERDICT
 from agentflow.tools.result import ErrorClass
 
@@ -94,6 +94,8 @@ class Summary:
     """Turns whose plan is readable and names a tool."""
     verdicts: int
     """Turns whose verdict is readable."""
+    cut_off: Counter[str]
+    """Replies that reached their limit of tokens, by module."""
     metrics: dict[str, float]
     """Means over all samples, by name. A sample without the metric, because it failed, counts as 0."""
     failures: Counter[str]
@@ -133,6 +135,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
     """Summarise `number` samples. One that failed or has no record counts as wrong."""
     turns = [turn for record in records for turn in record.turns]
     readable = [turn for turn in turns if turn.result.error not in UNREADABLE]
+    ended = [record.finish_reasons for record in records] + [turn.finish_reasons for turn in turns]
     families = sorted({record.task.family for record in records})
     by_family = [[record for record in records if record.task.family == family] for family in families]
     return Summary(
@@ -145,6 +148,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
         verdicts=sum(not turn.verdict.analysis.endswith(UNREADABLE_VERDICT) for turn in turns),
+        cut_off=Counter(module for reasons in ended for module in cut_off(reasons)),
         metrics=means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),

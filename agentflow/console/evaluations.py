@@ -108,6 +108,9 @@ def _totals(summary: "Summary", interval: tuple[float, float]) -> Iterable[tuple
     yield "readable plans", f"{percent(summary.readable_rate)} of turns"
     if summary.verdict_rate < 1:
         yield "readable verdicts", f"{percent(summary.verdict_rate)} of turns"
+    if summary.cut_off:
+        modules = ", ".join(f"{name} {count}" for name, count in summary.cut_off.most_common())
+        yield "cut-off replies", one_line(f"{modules} (at max_tokens)")
     yield "seconds", f"{summary.seconds:.1f} per question"
 
 
@@ -163,6 +166,7 @@ def _summary_data(summary: "Summary", interval: tuple[float, float]) -> dict[str
         "turns": total.mean_turns,
         "tool_call_errors": summary.errors,
         "tools": summary.tools,
+        "cut_off": summary.cut_off,
         "failures": summary.failures.total(),
         "seconds": summary.seconds,
         "modules": summary.modules,

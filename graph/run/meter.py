@@ -1,6 +1,7 @@
 """Usage of a run: model calls, tokens and seconds by module and model, and why replies ended."""
 
 import threading
+from collections.abc import Callable
 
 from langchain_core.messages import AIMessage
 
@@ -48,10 +49,14 @@ class Meter:
             seconds = {module: round(taken, 3) for module, taken in self._seconds.items()}
             return Usage(calls=self._calls, modules=modules, seconds=seconds)
 
-    def finish_reasons(self, turn: int | None) -> FinishReasons:
-        """Return why the replies of a turn ended so far; None for the calls outside turns."""
+    def finish_reasons(self, holds: Callable[[int | None], bool]) -> FinishReasons:
+        """Return why the replies ended so far, of the turns for which `holds`; None are the calls outside turns."""
+        found: FinishReasons = {}
         with self._lock:
-            return {module: [*reasons] for module, reasons in self._reasons.get(turn, {}).items()}
+            for turn, modules in self._reasons.items():
+                for module, reasons in modules.items() if holds(turn) else ():
+                    found.setdefault(module, []).extend(reasons)
+        return found
 
 
 def _tokens(message: AIMessage) -> Tokens:

@@ -146,7 +146,8 @@ async def run(
             raise
         failure = error
     trace = progress.trace(failed=failure is not None)
-    measured = {"usage": meter.usage(), "finish_reasons": meter.finish_reasons(None), "calls_made": recorder.calls()}
+    reasons = meter.finish_reasons(lambda turn: turn is None or turn > len(trace.turns))
+    measured = {"usage": meter.usage(), "finish_reasons": reasons, "calls_made": recorder.calls()}
     trace = trace.model_copy(update={**measured, "seconds": round(time.perf_counter() - start, 3)})
     return trace.failed_by(failure, blame.cause_of(failure)) if failure else trace.ended_in(progress.state)
 
@@ -239,7 +240,7 @@ class _Progress:
         self._analysis = update.get("analysis") or self._analysis
 
     def _turn(self, turn: Turn) -> TraceTurn:
-        ended = {"finish_reasons": self._meter.finish_reasons(turn.turn)}
+        ended = {"finish_reasons": self._meter.finish_reasons(lambda number: number == turn.turn)}
         self.turns.append(_shown(TraceTurn.of(turn).model_copy(update=ended)))
         return self.turns[-1]
 

@@ -140,7 +140,7 @@ class Trace(BaseModel):
     """The finished turns; a run that failed has those before its failure."""
     usage: Usage = Usage()
     finish_reasons: FinishReasons = Field(default_factory=dict, exclude_if=lambda reasons: not reasons)
-    """Why the replies outside turns ended: the analyst's and the generator's."""
+    """Why the other replies ended: those outside turns, as the generator's, and those of an unfinished turn."""
     seconds: float = 0.0
     """Wall-clock time of the run."""
     error: str = Field(default="", exclude_if=lambda error: not error)

@@ -13,6 +13,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.run.trace import Tokens, Usage
 from agentflow.graph.state import State
 from tests.command_line import call, succeeds
+from tests.fake_openai import FakeOpenAI, completion
 from tests.runs import record, write_run
 from tests.scripted import CONTINUE, STOP, Reply, Scripted
 from tests.unit.graph.test_confidence import calibration
@@ -67,6 +68,16 @@ def test_runs_that_ended_early_are_said(monkeypatch: pytest.MonkeyPatch) -> None
     done = run("atlas", "--limit", 2, "--context", "max_seconds=200")
     assert "out of time 2" in done.stdout
     assert "note: 2 runs reached max_seconds=200; allow more" in done.stderr
+
+
+def test_replies_that_were_cut_off_are_counted() -> None:
+    """Also that of an agent which answers without a turn."""
+    with FakeOpenAI(lambda _: (200, completion("m", "It is", "length"))) as server:
+        model = ("--model", f"openai-compatible:m@{server.base_url}")
+        for agent in ("direct", "react"):
+            found = json.loads(run("atlas", "--limit", 2, "--agent", agent, *model, "--json").stdout)["atlas"]
+            assert found["cut_off"]["planner"] >= 2, agent
+        assert "planner 2 (at max_tokens)" in run("atlas", "--limit", 2, "--agent", "direct", *model).stdout
 
 
 def test_another_program_that_goes_on_is_said_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
