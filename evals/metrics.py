@@ -135,7 +135,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
     """Summarise `number` samples. One that failed or has no record counts as wrong."""
     turns = [turn for record in records for turn in record.turns]
     readable = [turn for turn in turns if turn.result.error not in UNREADABLE]
-    ended = [record.finish_reasons for record in records] + [turn.finish_reasons for turn in turns]
+    reasons = [record.finish_reasons for record in records] + [turn.finish_reasons for turn in turns]
     families = sorted({record.task.family for record in records})
     by_family = [[record for record in records if record.task.family == family] for family in families]
     return Summary(
@@ -148,7 +148,7 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
         readable=len(readable),
         verdicts=sum(not turn.verdict.analysis.endswith(UNREADABLE_VERDICT) for turn in turns),
-        cut_off=Counter(module for reasons in ended for module in cut_off(reasons)),
+        cut_off=Counter(module for one in reasons for module in cut_off(one)),
         metrics=means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),
         modules=_modules(records),

@@ -188,7 +188,7 @@ async def test_langchains_agent_leaves_a_trace_as_the_others_do(
     assert isinstance(trace.failure, ModelError) is (status == "failed")
 
 
-@pytest.mark.parametrize("name", ["create_agent", "direct", "react", "team"])
+@pytest.mark.parametrize("name", ["agentflow", "create_agent", "direct", "react", "team"])
 async def test_a_run_that_ends_at_its_time_without_an_answer_failed_and_is_not_merely_wrong(name: str) -> None:
     trace = await solved(name, lambda _: Fault.HANG, max_seconds=0.5)
     assert (trace.status, trace.cause, trace.answer) == ("failed", "limit", "")
