@@ -21,10 +21,17 @@ RECORDED = Path(__file__).parents[2] / "docs" / "lab" / "tables.json"
 SEARCHED = ("hotpotqa", "2wiki", "musique")
 FILES = {"gsm8k": "gsm8k/test.jsonl", "amc23": "amc23.jsonl", "medqa": "medqa_test.jsonl"}
 BENCHMARKS = ("gsm8k", "game24", *SEARCHED, "medqa", "amc23")
-AGENTS = ("direct", "reasoning", "rag", "react", "create_agent", "team", "agentflow")
 REASONING = """Answer the question. Reason step by step, then end with:
 Answer: the answer alone, in the form that the question asks for"""
-"""The prompt of `reasoning`, which is `direct` with another one: better on sums in words, worse on other questions."""
+"""A prompt of the model alone: better on sums in words, worse on other questions."""
+WAYS = {
+    "direct_instructions": ("direct", "profile=paper"),
+    "direct": ("direct", ""),
+    "direct_reasoning": ("direct", f"prompts.generator={REASONING}"),
+    "rag_instructions": ("rag", "profile=paper"),
+    "rag": ("rag", ""),
+} | {agent: (agent, "") for agent in ("react", "create_agent", "team", "agentflow")}
+"""What is compared: an agent, and a setting of it. The profile `paper` leaves out the examples."""
 SETTINGS = (
     "--retry",
     "--max-turns",
@@ -38,10 +45,11 @@ SETTINGS = (
 )
 
 
-def arguments(benchmark: str, agent: str, limit: int, data: Path, out: Path) -> list[str]:
+def arguments(benchmark: str, way: str, limit: int, data: Path, out: Path) -> list[str]:
     """Return the words after `agentflow eval` of one cell of the table, without the model."""
-    name, own = ("direct", ["--context", f"prompts.generator={REASONING}"]) if agent == "reasoning" else (agent, [])
-    words = [benchmark, "--agent", name, *own, "--limit", str(limit), "--out", str(out / benchmark / agent), *SETTINGS]
+    agent, setting = WAYS[way]
+    own = ["--context", setting] if setting else []
+    words = [benchmark, "--agent", agent, *own, "--limit", str(limit), "--out", str(out / benchmark / way), *SETTINGS]
     if benchmark in SEARCHED:
         file, index = out.parent / f"{benchmark}.jsonl", out.parent / "passages.sqlite"
         return [
@@ -74,27 +82,27 @@ def prepare(data: Path, out: Path) -> None:
 
 
 def table(cells: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Return the table in Markdown: a row a benchmark and agent."""
+    """Return the table in Markdown: a row a benchmark and way."""
     lines = [
-        "| benchmark | agent | right (95 %) | EM, F1 | titles found | calls | tokens | tokens each right | seconds |",
+        "| benchmark | way | right (95 %) | EM, F1 | titles found | calls | tokens | tokens each right | seconds |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for benchmark in BENCHMARKS:
-        agents = {agent: cells.get(benchmark, {}).get(agent) for agent in AGENTS}
-        best = max((one["right"] / one["questions"] for one in agents.values() if one), default=0)
-        for agent, one in agents.items():
+        ways = {way: cells.get(benchmark, {}).get(way) for way in WAYS}
+        best = max((one["right"] / one["questions"] for one in ways.values() if one), default=0)
+        for way, one in ways.items():
             if one:
-                lines.append(_line(benchmark, agent, one, best))
+                lines.append(_line(benchmark, way, one, best))
     return "\n".join(lines)
 
 
-def _line(benchmark: str, agent: str, one: dict[str, float], best: float) -> str:
+def _line(benchmark: str, way: str, one: dict[str, float], best: float) -> str:
     share = one["right"] / one["questions"]
     right = f"{one['right']:.0f} of {one['questions']} ({one['low']:.2f} to {one['high']:.2f})"
     texts = f"{one['em']:.2f}, {one['f1']:.2f}" if "em" in one and benchmark in SEARCHED else ""
     recall = f"{one['gold titles found']:.2f}" if "gold titles found" in one else ""
     cost = f"{one['calls']:.1f} | {one['tokens']:,.0f} | {one['tokens per right answer']:,.0f} | {one['seconds']:.0f}"
-    return f"| {benchmark} | {agent} | {f'**{right}**' if share == best else right} | {texts} | {recall} | {cost} |"
+    return f"| {benchmark} | {way} | {f'**{right}**' if share == best else right} | {texts} | {recall} | {cost} |"
 
 
 def main() -> int:
@@ -104,7 +112,7 @@ def main() -> int:
     parser.add_argument("--size", choices=("0.5b", "1.5b"), default="1.5b", help="the model")
     parser.add_argument("--model", default="", metavar="SPEC", help="a server of that model which runs, not llama.cpp")
     parser.add_argument("--limit", type=int, default=50, help="most questions of a benchmark")
-    parser.add_argument("--only", action="append", default=[], metavar="BENCHMARK[:AGENT]", help="only these cells")
+    parser.add_argument("--only", action="append", default=[], metavar="BENCHMARK[:WAY]", help="only these cells")
     parser.add_argument("--out", type=Path, default=Path("runs/tables"), help="folder of the traces")
     parser.add_argument("--record", action="store_true", help="keep the figures beside the page")
     parser.add_argument("--table", action="store_true", help="print what was recorded, and evaluate nothing")
@@ -122,16 +130,16 @@ def main() -> int:
     cells: dict[str, dict[str, dict[str, float]]] = recorded.setdefault(options.size, {})
     with serving(options.size, PORTS[options.size], options.model) as spec:
         for benchmark in BENCHMARKS:
-            for agent in AGENTS if benchmark in SEARCHED else [one for one in AGENTS if one != "rag"]:
-                if options.only and not {benchmark, agent, f"{benchmark}:{agent}"} & {*options.only}:
+            for way in WAYS if benchmark in SEARCHED else [one for one in WAYS if WAYS[one][0] != "rag"]:
+                if options.only and not {benchmark, way, f"{benchmark}:{way}"} & {*options.only}:
                     continue
-                words = arguments(benchmark, agent, options.limit, options.data, options.out / options.size)
+                words = arguments(benchmark, way, options.limit, options.data, options.out / options.size)
                 _agentflow("eval", *words, "--model", spec)
-                traces = options.out / options.size / benchmark / agent / "traces.jsonl"
+                traces = options.out / options.size / benchmark / way / "traces.jsonl"
                 lines = traces.read_text("utf-8").splitlines()
                 last = {trace["task"]["id"]: trace for trace in map(json.loads, lines)}  # of tries that were repeated
                 found = measured(last.values(), titles)
-                cells.setdefault(benchmark, {})[agent] = {key: round(value, 4) for key, value in found.items()}
+                cells.setdefault(benchmark, {})[way] = {key: round(value, 4) for key, value in found.items()}
                 if options.record:
                     RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
     print(table(cells))

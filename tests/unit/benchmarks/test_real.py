@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.real.figures import figures, measured
-from benchmarks.real.tables import REASONING, arguments, table
+from benchmarks.real.tables import REASONING, WAYS, arguments, table
 
 
 def turn(error: str | None, **asked: int) -> dict[str, Any]:
@@ -63,8 +63,9 @@ def test_a_cell_of_a_table_has_what_was_searched_and_scored() -> None:
     assert ["**" in line for line in lines[2:]] == [True, False]
 
 
-def test_reasoning_is_the_model_alone_with_another_prompt(tmp_path: Path) -> None:
-    words = arguments("gsm8k", "reasoning", 50, tmp_path, tmp_path)
-    assert words[words.index("--agent") + 1] == "direct"
-    assert f"prompts.generator={REASONING}" in words
-    assert arguments("gsm8k", "direct", 50, tmp_path, tmp_path).count("--context") == words.count("--context") - 1
+def test_the_model_alone_is_asked_in_three_ways(tmp_path: Path) -> None:
+    asked = {way: arguments("gsm8k", way, 50, tmp_path, tmp_path) for way in WAYS if way.startswith("direct")}
+    assert {words[words.index("--agent") + 1] for words in asked.values()} == {"direct"}
+    assert f"prompts.generator={REASONING}" in asked["direct_reasoning"]
+    assert "profile=paper" in asked["direct_instructions"]
+    assert len({words[words.index("--out") + 1] for words in asked.values()}) == len(asked) == 3
