@@ -24,14 +24,14 @@ BENCHMARKS = ("gsm8k", "game24", *SEARCHED, "medqa", "amc23")
 REASONING = """Answer the question. Reason step by step, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 """A prompt of the model alone: better on sums in words, worse on other questions."""
-WAYS = {
+VARIANTS = {
     "direct_instructions": ("direct", "profile=paper"),
     "direct": ("direct", ""),
     "direct_reasoning": ("direct", f"prompts.generator={REASONING}"),
     "rag_instructions": ("rag", "profile=paper"),
     "rag": ("rag", ""),
 } | {agent: (agent, "") for agent in ("react", "create_agent", "team", "agentflow")}
-"""What is compared: an agent, and a setting of it. The profile `paper` leaves out the examples."""
+"""The agents of the table by name, each with a setting; `profile=paper` shows the model no examples."""
 SETTINGS = (
     "--retry",
     "--max-turns",
@@ -45,11 +45,21 @@ SETTINGS = (
 )
 
 
-def arguments(benchmark: str, way: str, limit: int, data: Path, out: Path) -> list[str]:
+def arguments(benchmark: str, variant: str, limit: int, data: Path, out: Path) -> list[str]:
     """Return the words after `agentflow eval` of one cell of the table, without the model."""
-    agent, setting = WAYS[way]
+    agent, setting = VARIANTS[variant]
     own = ["--context", setting] if setting else []
-    words = [benchmark, "--agent", agent, *own, "--limit", str(limit), "--out", str(out / benchmark / way), *SETTINGS]
+    words = [
+        benchmark,
+        "--agent",
+        agent,
+        *own,
+        "--limit",
+        str(limit),
+        "--out",
+        str(out / benchmark / variant),
+        *SETTINGS,
+    ]
     if benchmark in SEARCHED:
         file, index = out.parent / f"{benchmark}.jsonl", out.parent / "passages.sqlite"
         return [
@@ -82,27 +92,27 @@ def prepare(data: Path, out: Path) -> None:
 
 
 def table(cells: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Return the table in Markdown: a row a benchmark and way."""
+    """Return the table in Markdown: a row a benchmark and variant."""
     lines = [
-        "| benchmark | way | right (95 %) | EM, F1 | titles found | calls | tokens | tokens each right | seconds |",
+        "| benchmark | variant | right (95 %) | EM, F1 | titles found | calls | tokens | tokens each right | seconds |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for benchmark in BENCHMARKS:
-        ways = {way: cells.get(benchmark, {}).get(way) for way in WAYS}
-        best = max((one["right"] / one["questions"] for one in ways.values() if one), default=0)
-        for way, one in ways.items():
+        variants = {variant: cells.get(benchmark, {}).get(variant) for variant in VARIANTS}
+        best = max((one["right"] / one["questions"] for one in variants.values() if one), default=0)
+        for variant, one in variants.items():
             if one:
-                lines.append(_line(benchmark, way, one, best))
+                lines.append(_line(benchmark, variant, one, best))
     return "\n".join(lines)
 
 
-def _line(benchmark: str, way: str, one: dict[str, float], best: float) -> str:
+def _line(benchmark: str, variant: str, one: dict[str, float], best: float) -> str:
     share = one["right"] / one["questions"]
     right = f"{one['right']:.0f} of {one['questions']} ({one['low']:.2f} to {one['high']:.2f})"
     texts = f"{one['em']:.2f}, {one['f1']:.2f}" if "em" in one and benchmark in SEARCHED else ""
     recall = f"{one['gold titles found']:.2f}" if "gold titles found" in one else ""
     cost = f"{one['calls']:.1f} | {one['tokens']:,.0f} | {one['tokens per right answer']:,.0f} | {one['seconds']:.0f}"
-    return f"| {benchmark} | {way} | {f'**{right}**' if share == best else right} | {texts} | {recall} | {cost} |"
+    return f"| {benchmark} | {variant} | {f'**{right}**' if share == best else right} | {texts} | {recall} | {cost} |"
 
 
 def main() -> int:
@@ -112,7 +122,7 @@ def main() -> int:
     parser.add_argument("--size", choices=("0.5b", "1.5b"), default="1.5b", help="the model")
     parser.add_argument("--model", default="", metavar="SPEC", help="a server of that model which runs, not llama.cpp")
     parser.add_argument("--limit", type=int, default=50, help="most questions of a benchmark")
-    parser.add_argument("--only", action="append", default=[], metavar="BENCHMARK[:WAY]", help="only these cells")
+    parser.add_argument("--only", action="append", default=[], metavar="BENCHMARK[:VARIANT]", help="only these cells")
     parser.add_argument("--out", type=Path, default=Path("runs/tables"), help="folder of the traces")
     parser.add_argument("--record", action="store_true", help="keep the figures beside the page")
     parser.add_argument("--table", action="store_true", help="print what was recorded, and evaluate nothing")
@@ -130,16 +140,18 @@ def main() -> int:
     cells: dict[str, dict[str, dict[str, float]]] = recorded.setdefault(options.size, {})
     with serving(options.size, PORTS[options.size], options.model) as spec:
         for benchmark in BENCHMARKS:
-            for way in WAYS if benchmark in SEARCHED else [one for one in WAYS if WAYS[one][0] != "rag"]:
-                if options.only and not {benchmark, way, f"{benchmark}:{way}"} & {*options.only}:
+            for variant in (
+                VARIANTS if benchmark in SEARCHED else [one for one in VARIANTS if VARIANTS[one][0] != "rag"]
+            ):
+                if options.only and not {benchmark, variant, f"{benchmark}:{variant}"} & {*options.only}:
                     continue
-                words = arguments(benchmark, way, options.limit, options.data, options.out / options.size)
+                words = arguments(benchmark, variant, options.limit, options.data, options.out / options.size)
                 _agentflow("eval", *words, "--model", spec)
-                traces = options.out / options.size / benchmark / way / "traces.jsonl"
+                traces = options.out / options.size / benchmark / variant / "traces.jsonl"
                 lines = traces.read_text("utf-8").splitlines()
                 last = {trace["task"]["id"]: trace for trace in map(json.loads, lines)}  # of tries that were repeated
                 found = measured(last.values(), titles)
-                cells.setdefault(benchmark, {})[way] = {key: round(value, 4) for key, value in found.items()}
+                cells.setdefault(benchmark, {})[variant] = {key: round(value, 4) for key, value in found.items()}
                 if options.record:
                     RECORDED.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
     print(table(cells))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.real.figures import figures, measured
-from benchmarks.real.tables import REASONING, WAYS, arguments, table
+from benchmarks.real.tables import REASONING, VARIANTS, arguments, table
 
 
 def turn(error: str | None, **asked: int) -> dict[str, Any]:
@@ -64,7 +64,11 @@ def test_a_cell_of_a_table_has_what_was_searched_and_scored() -> None:
 
 
 def test_the_model_alone_is_asked_in_three_ways(tmp_path: Path) -> None:
-    asked = {way: arguments("gsm8k", way, 50, tmp_path, tmp_path) for way in WAYS if way.startswith("direct")}
+    asked = {
+        variant: arguments("gsm8k", variant, 50, tmp_path, tmp_path)
+        for variant in VARIANTS
+        if variant.startswith("direct")
+    }
     assert {words[words.index("--agent") + 1] for words in asked.values()} == {"direct"}
     assert f"prompts.generator={REASONING}" in asked["direct_reasoning"]
     assert "profile=paper" in asked["direct_instructions"]
