@@ -8,12 +8,12 @@ where documented, and all take time linear in its length.
 import ast
 import json
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from agentflow.graph.models.reply import without_marks
+from agentflow.tools.quiet import without_warnings
 
 Labels = Mapping[str, Sequence[str]]
 """Maps each canonical label to its accepted spellings, the preferred one first.
@@ -124,8 +124,7 @@ def parsed(source: str) -> ast.Module | None:
     """Return the syntax tree of Python source, or None if it is invalid or too long. Nothing is run."""
     if len(source) > MAX_SOURCE:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on "\d" in a model's text
+    with without_warnings():  # on "\d" in a model's text
         try:
             return ast.parse(source.strip())
         except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -18,6 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import BaseModel, Field
 
 from agentflow.tools.json_codec import object_from_json
+from agentflow.tools.quiet import without_warnings
 from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import bounded_line
 
@@ -226,7 +227,10 @@ def tool_with_card(
 ) -> BaseTool:
     """Return a built-in tool that shows `card`. The annotations of `run` describe its arguments."""
     description, metadata = str(card["description"]), {"agentflow": {**card, "model": model}}
-    return StructuredTool.from_function(coroutine=run, name=name, description=description, metadata=metadata, **more)
+    with without_warnings(DeprecationWarning):  # of Pydantic, on how LangChain makes the schema
+        return StructuredTool.from_function(
+            coroutine=run, name=name, description=description, metadata=metadata, **more
+        )
 
 
 def model_behind(tool: BaseTool) -> str:

@@ -5,10 +5,10 @@ applies. An abandoned call still runs to its end in its thread.
 """
 
 import asyncio
-import warnings
 from typing import Any
 
 from agentflow.tools.providers.provider import Hit, SearchResult, text_of
+from agentflow.tools.quiet import without_warnings
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.web.hosts import turn_at
 from agentflow.version import pip_install
@@ -47,8 +47,7 @@ class Community:
 
 def _wrapper(name: str) -> Any:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # its retirement is known
+        with without_warnings(DeprecationWarning):  # its retirement is known
             from langchain_community import utilities  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise ToolFailure(
