@@ -37,6 +37,7 @@ _THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 _MEANT = re.compile(r"[^\w\s]|\d")
 _WORD = re.compile(rf"\b{_LETTER}{{3,}}\b")
 _COLLECTION = re.compile(r"(?:[a-z]∈)?([\[({])(.{1,200})([\])}])")
+_QUOTED = re.compile(r"""(['"])[^'"]+\1""")
 _LONGEST = 300
 """Characters of an interval or a set that is read, and beyond which an answer is longer than its gold answer may be."""
 _INFINITE: dict[str, Fraction | float | None] = {"∞": math.inf, "+∞": math.inf, "-∞": -math.inf}
@@ -69,6 +70,19 @@ def collection(text: str) -> tuple[str, object] | None:
     if (len(elements) < 2 and found[1] != "{") or None in elements:
         return None
     return found[1] + found[3], frozenset(elements) if found[1] == "{" else tuple(elements)
+
+
+def without_brackets(text: str) -> str:
+    """Return the elements of a list in a program's notation, `['fig', 'pear']`, as words would say them: fig, pear.
+
+    Another text, and two numbers, which may be an interval, are returned as they are.
+    """
+    if not (text.startswith("[") and text.endswith("]")) or len(text) > _LONGEST:
+        return text
+    elements = [one.strip() for one in text[1:-1].split(",")]
+    if all(map(_QUOTED.fullmatch, elements)):
+        return ", ".join(one[1:-1] for one in elements)
+    return ", ".join(elements) if len(elements) > 2 else text
 
 
 def _layout(text: str) -> str:

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentflow.evals.scorers.canonical import collection, same
+from agentflow.evals.scorers.canonical import collection, same, without_brackets
 from agentflow.evals.scorers.dates import as_date
 from agentflow.evals.scorers.final import EMPHASIS, final_answer, refuses, stated
 from agentflow.evals.scorers.latex import plain
@@ -98,7 +98,7 @@ def gold_type(gold: str) -> str:
 
 def _one(text: str, gold: str) -> Score:
     alone, kind = stated(text), gold_type(gold)
-    if same(text, gold) or same(alone, gold):
+    if any(same(one, gold) for one in (text, alone, without_brackets(text))):
         return decided(True, "exact match")
     if not normalise(text):
         return decided(False, "no answer")
