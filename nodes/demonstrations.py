@@ -24,6 +24,27 @@ def _found(output: str) -> ToolResult:
 
 ROLLS = "A bakery sells 36 rolls an hour. How many does it sell from 8:00 to 18:30?"
 ROLLS_STEP = "Compute how many rolls are sold from 8:00 to 18:30."
+SIGNS = "Put signs between the numbers 2, 3 and 5, in any order, so that the result is 13."
+OPERA = "In which country was the architect of the Sydney Opera House born?"
+SIGNS_STEP = "Try all orders of the numbers and all signs."
+SIGNS_PROGRAM = """\
+from itertools import permutations, product
+
+found = []
+for first, *rest in permutations([2, 3, 5]):
+    for signs in product('+-*/', repeat=len(rest)):
+        formula = str(first)
+        for sign, number in zip(signs, rest):
+            formula = f'({formula} {sign} {number})'
+        if eval(formula) == 13:
+            found.append(formula)
+print(found[:3])"""
+TRIED = _turn(
+    1, SIGNS_STEP, "python_coder", SIGNS_PROGRAM, _found("['((2 * 5) + 3)', '((3 * 5) - 2)', '((5 * 2) + 3)']")
+)
+"""A turn that tries all cases. Of 12 puzzles of Game of 24, Qwen2.5-Coder-1.5B's first program solved none without it,
+and 11 with it. The generator answered 24 in place of the formula, and the verifier went on, until both saw it, too.
+"""
 SUM = "What is 12 percent of 250?"
 JUDGED = {
     "How old was Marie Curie when she won her first Nobel Prize?": [
@@ -44,9 +65,8 @@ JUDGED = {
             "the age, 1903 minus 1867, is missing",
         ),
     ],
-    SUM: [
-        _turn(1, "Compute 12 percent of 250.", "python_coder", "print(250 * 0.12)", _found("30.0")),
-    ],
+    SUM: [_turn(1, "Compute 12 percent of 250.", "python_coder", "print(250 * 0.12)", _found("30.0"))],
+    SIGNS: [TRIED],
 }
 """Turns and their verdicts, by the question."""
 
@@ -55,6 +75,7 @@ ANSWERED = {
         [_turn(1, ROLLS_STEP, "python_coder", "print(36 * 10.5)", _found("378.0"))],
         "It sells 378 rolls.\nAnswer: 378",
     ),
+    SIGNS: ([TRIED], "One formula is ((2 * 5) + 3).\nAnswer: ((2 * 5) + 3)"),
     SUM: (JUDGED[SUM], "12 percent of 250 is 30.\nAnswer: 30"),
 }
 """Turns and the generator's reply, by the question. The first cannot be answered in the head: with the second alone,

@@ -22,7 +22,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.attachments import with_attachments
-from agentflow.nodes.demonstrations import ROLLS, ROLLS_STEP
+from agentflow.nodes.demonstrations import OPERA, ROLLS, ROLLS_STEP, SIGNS, SIGNS_PROGRAM, SIGNS_STEP
 from agentflow.nodes.reply_parsing import bare, read_labels, without_loop
 from agentflow.nodes.verifier import own_words, repeats
 from agentflow.tools.card import ToolCard
@@ -59,20 +59,25 @@ Input: all that the tool needs, since it sees nothing else"""
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
 EXAMPLES = {
-    "python_coder": (
-        ROLLS,
+    ROLLS: (
+        "python_coder",
         ROLLS_STEP,
         "```python\nfrom datetime import datetime\n\n# From 8:00 to 18:30\n"
         "opens, closes = datetime(2024, 1, 1, 8, 0), datetime(2024, 1, 1, 18, 30)\n"
         "hours = (closes - opens).total_seconds() / 3600\n# 36 rolls an hour\nprint(36 * hours)\n```",
     ),
-    "wikipedia_search": (
-        "In which country was the architect of the Sydney Opera House born?",
+    SIGNS: (
+        "python_coder",
+        SIGNS_STEP,
+        f"```python\n{SIGNS_PROGRAM}\n```",
+    ),
+    OPERA: (
+        "wikipedia_search",
         "Find out who was the architect of the Sydney Opera House.",
         "Sydney Opera House",
     ),
 }
-"""A question, and the sub-goal and input of its first plan, by the tool that the plan names.
+"""The tool, the sub-goal and the input of the first plan, by the question.
 
 Of ten first plans of a model with 0.5 billion parameters, three could be read without an example of a plan, and all
 ten with one. In the system prompt, small models copy an example; as earlier messages, they follow it.
@@ -135,7 +140,7 @@ def demonstrations(prompt: str, tools: Collection[str], max_turns: int) -> list[
     prompt, which may ask for another form.
     """
     shown: list[BaseMessage] = []
-    for tool, (question, sub_goal, given) in EXAMPLES.items() if prompt == LEAN else ():
+    for question, (tool, sub_goal, given) in EXAMPLES.items() if prompt == LEAN else ():
         if tool in tools:
             shown.append(HumanMessage(f"Question: {question}\nTurns left: {max_turns}"))
             shown.append(AIMessage(f"Sub-Goal: {sub_goal}\nTool: {tool}\nInput: {given}"))

@@ -11,17 +11,16 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.providers import Profile
 from agentflow.graph.state import State
 from agentflow.nodes import answer_text
-from agentflow.nodes.demonstrations import ROLLS
-from agentflow.nodes.planner import EXAMPLES
+from agentflow.nodes.demonstrations import OPERA, ROLLS, SIGNS
 
 PROMPT = """\
 Answer the question. Think first if it helps, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
-OPERA, *_ = EXAMPLES["wikipedia_search"]
 ANSWERED = {
     ROLLS: "From 8:00 to 18:30 are 10 hours and 30 minutes, so 10.5 hours. In 10 hours it sells 36 * 10 = 360 rolls, "
     "in half an hour 36 / 2 = 18. Together 360 + 18 = 378.\nAnswer: 378",
+    SIGNS: "2 * 5 is 10, and 10 + 3 is 13.\nAnswer: 2 * 5 + 3",
     OPERA: "The architect was Jørn Utzon, who was born in Copenhagen.\nAnswer: Denmark",
 }
 """Replies to the questions of AgentFlow's own examples, which a small model sees first."""

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
-from agentflow.evals.baselines.direct import ANSWERED, OPERA
+from agentflow.evals.baselines.direct import ANSWERED
 from agentflow.evals.baselines.run import ask_in_time, graph_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
@@ -21,6 +21,7 @@ from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import answer_text
+from agentflow.nodes.demonstrations import OPERA
 from agentflow.tools.result import ToolResult
 from agentflow.tools.run import run_tool
 

@@ -23,7 +23,7 @@ from agentflow.graph.models.providers import Profile
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import answer_text, executor
-from agentflow.nodes.demonstrations import ANSWERED
+from agentflow.nodes.demonstrations import ANSWERED, OPERA, ROLLS, SIGNS, TRIED
 from agentflow.nodes.planner import EXAMPLES, chosen_tool, describe_tools
 from agentflow.nodes.reply_parsing import spoken
 from agentflow.tools.card import ToolCard
@@ -39,25 +39,19 @@ Tools:
 Write either a call, its first line Tool: and the tool's name, then the arguments as a JSON object, or a program in a \
 ```python block; or, when you know it, the answer, as Answer: and the answer alone."""
 
-_ROLLS, _ROLLS_STEP, _ROLLS_PROGRAM = EXAMPLES["python_coder"]
-_OPERA, _OPERA_STEP, _OPERA_QUERY = EXAMPLES["wikipedia_search"]
+_STEPS = {question: f"{step}\nTool: {tool}\n" for question, (tool, step, _) in EXAMPLES.items()}
 RUNS = {
-    "python_coder": (
-        f"Question: {_ROLLS}",
-        f"{_ROLLS_STEP}\nTool: python_coder\n{_ROLLS_PROGRAM}",
-        "Result: 378.0",
-        ANSWERED[_ROLLS][1],
-    ),
-    "wikipedia_search": (
-        f"Question: {_OPERA}",
-        f'{_OPERA_STEP}\nTool: wikipedia_search\n{{"query": "{_OPERA_QUERY}"}}',
+    ROLLS: (f"{_STEPS[ROLLS]}{EXAMPLES[ROLLS][2]}", "Result: 378.0", ANSWERED[ROLLS][1]),
+    SIGNS: (f"{_STEPS[SIGNS]}{EXAMPLES[SIGNS][2]}", f"Result: {TRIED.action.result.output}", ANSWERED[SIGNS][1]),
+    OPERA: (
+        f'{_STEPS[OPERA]}{{"query": "{EXAMPLES[OPERA][2]}"}}',
         f"Result: {PASSAGES[0]}",
         'Find out where Jørn Utzon was born.\nTool: wikipedia_search\n{"query": "Jørn Utzon"}',
         f"Result: {PASSAGES[1]}",
         "He was born in Copenhagen.\nAnswer: Denmark",
     ),
 }
-"""Example runs, the same questions as AgentFlow's planner and generator see, by the tool that they call."""
+"""Example runs, the same questions as AgentFlow's planner sees: what follows on the question."""
 
 _CALL = re.compile(r"^[ \t>*_#-]*(?:tool|action)[*_]*[ \t]*:[*_ \t]*", re.IGNORECASE | re.MULTILINE)
 _PROGRAM = re.compile(r"^[ \t]*```python\b", re.IGNORECASE | re.MULTILINE)
@@ -70,7 +64,8 @@ def messages(
     question: str, memory: Sequence[Turn], cards: Mapping[str, ToolCard], profile: Profile = "paper"
 ) -> list[BaseMessage]:
     """Return the policy's conversation so far."""
-    runs = [run for tool, run in RUNS.items() if tool in cards] if profile == "lean" else []
+    shown = [asked for asked, (tool, *_) in EXAMPLES.items() if tool in cards] if profile == "lean" else []
+    runs = [(f"Question: {asked}", *RUNS[asked]) for asked in shown]
     conversation: list[BaseMessage] = [
         SystemMessage(PROMPT.format(tools=describe_tools(cards.values(), profile))),
         *(AIMessage(text) if place % 2 else HumanMessage(text) for run in runs for place, text in enumerate(run)),

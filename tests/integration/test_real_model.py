@@ -26,8 +26,7 @@ pytestmark = pytest.mark.slow
 QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "real" / "dev.jsonl"
 ASKED = 8
 DESCRIBED = [text for texts in DESCRIPTIONS.values() for text in texts]
-SHOWN = [question for question, *_ in EXAMPLES.values()]
-OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", "Input:", *DESCRIBED, *SHOWN)
+OURS = ("Turns left", "Sub-Goal:", "Verifier:", "Verdict:", "Context:", "Input:", *DESCRIBED, *EXAMPLES)
 """Texts of our prompts that have no place in the call of a tool."""
 
 

@@ -18,6 +18,8 @@ from agentflow.graph.run.runner import run
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Trace
 from agentflow.graph.state import Action, Plan, Turn, Verdict
+from agentflow.nodes.demonstrations import ROLLS, SIGNS
+from agentflow.nodes.planner import EXAMPLES
 from agentflow.tools.catalogue import standard_cards
 from agentflow.tools.encyclopedia.corpus import Passage
 from agentflow.tools.encyclopedia.corpus_build import build
@@ -55,10 +57,12 @@ def test_a_small_model_sees_example_runs_of_the_tools_that_there_are() -> None:
     [instructions, *_, question] = react.messages("What is 6 times 7?", [], CARDS, "lean")
     assert (instructions.type, question.text) == ("system", "Question: What is 6 times 7?")
     assert len(react.messages("What is 6 times 7?", [], CARDS)) == 2
-    for tool, texts in react.RUNS.items():
-        shown = react.messages("", [], standard_cards([tool]), "lean")[1:-1]
-        assert [one.text for one in shown] == [*texts]
-        *calls, answer = (one.text for one in shown if one.type == "ai")
+    assert [*react.RUNS] == [*EXAMPLES]
+    for question, texts in react.RUNS.items():
+        tool = EXAMPLES[question][0]
+        shown = [one.text for one in react.messages("", [], standard_cards([tool]), "lean")[1:-1]]
+        assert "\n".join([f"Question: {question}", *texts]) in "\n".join(shown)
+        *calls, answer = texts[::2]
         assert [read_call(call, CARDS)[0].tool for call in calls] == [tool] * len(calls)
         assert all(read_call(call, CARDS)[1] and read_answer(call, CARDS) is None for call in calls)
         assert read_answer(answer, CARDS)
@@ -98,11 +102,12 @@ async def solved(name: str, script: Any = reply, **settings: Any) -> Trace:
         return await run(agent_graph(name), TASK, context)  # type: ignore[arg-type]
 
 
+REACTED = [text for asked in (ROLLS, SIGNS) for text in (f"Question: {asked}", *react.RUNS[asked])]
 SOLVED = [text for asked, answer in direct.ANSWERED.items() for text in (f"Question: {asked}", answer)]
 
 
 @pytest.mark.parametrize(("profile", "shown"), [("lean", True), ("paper", False)])
-@pytest.mark.parametrize(("name", "runs"), [("react", [*react.RUNS["python_coder"]]), ("direct", SOLVED)])
+@pytest.mark.parametrize(("name", "runs"), [("react", REACTED), ("direct", SOLVED)])
 async def test_examples_are_shown_in_the_lean_profile_alone(
     name: str, runs: list[str], profile: Any, shown: bool
 ) -> None:

@@ -1,5 +1,7 @@
 """The lean profile: what models that were not trained on our prompts read, and rules that they cannot break."""
 
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -152,11 +154,13 @@ def test_the_descriptions_that_are_no_values_stand_in_the_prompts() -> None:
 
 def test_the_planner_sees_a_plan_and_no_calls() -> None:
     shown = "".join(message.text for message in planner.conversation_of(State(question="Q?"), CONTEXT, CARDS))
-    for name in planner.EXAMPLES:
-        [_, plan] = planner.demonstrations(planner.LEAN, [name], 4)
+    plans = planner.demonstrations(planner.LEAN, CARDS, 4)[1::2]
+    for (asked, (name, *_)), plan in zip(planner.EXAMPLES.items(), plans, strict=True):
         parsed = planner.parse(plan.text, CARDS)
         assert (parsed.tool, executor.call_in(parsed, CARDS[name], "Q?") is None) == (name, False)
+        assert asked in shown
         assert plan.text in shown
+    assert len(planner.demonstrations(planner.LEAN, ["wikipedia_search"], 4)) == 2
     assert not any(example in shown for card in CARDS.values() for example in card.examples_as_json())
     own = CONTEXT.model_copy(update={"prompts": {"planner": "Plan with {tools}"}})
     assert len(planner.conversation_of(State(question="Q?"), own, CARDS)) == 2
@@ -217,7 +221,7 @@ async def test_where_a_tool_finds_passages_a_run_begins_with_a_search_for_the_qu
 def test_no_search_is_an_example_where_a_run_begins_with_one() -> None:
     cards = {**CARDS, "wikipedia_search": CARDS["wikipedia_search"].model_copy(update={"takes_question": True})}
     planned = CONTEXT.model_copy(update={"opening": "plan"})
-    for context, known, number in ((CONTEXT, CARDS, 2), (CONTEXT, cards, 1), (planned, cards, 2)):
+    for context, known, number in ((CONTEXT, CARDS, 3), (CONTEXT, cards, 2), (planned, cards, 3)):
         conversation = planner.conversation_of(State(question="Q?"), context, known)
         assert [message.type for message in conversation].count("ai") == number
 
@@ -226,13 +230,17 @@ async def test_the_generator_reads_the_question_after_what_was_found(scripted: S
     script = scripted(verifier=STOP)
     await solve(script)
     shown = [message.text for message in script.asked("generator")[0] if message.type == "human"]
-    assert [text.splitlines()[-1].startswith("Question: ") for text in shown] == [True, True, True]
+    assert [text.splitlines()[-1].startswith("Question: ") for text in shown] == [True] * (len(ANSWERED) + 1)
     assert shown[-1].endswith("\n\nQuestion: Which word?")
 
 
 def test_each_example_answer_is_what_its_turns_found() -> None:
     for memory, reply in ANSWERED.values():
-        assert float(answer_text.parse(reply)) == float(memory[-1].action.result.output)
+        [turn] = memory
+        with redirect_stdout(StringIO()) as printed:
+            exec(turn.action.arguments["call"], {})
+        assert printed.getvalue().strip() == turn.action.result.output
+        assert answer_text.parse(reply) in turn.action.result.output
 
 
 def test_examples_stand_before_the_run_and_attachments_in_it() -> None:
