@@ -4,7 +4,8 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -32,11 +33,12 @@ def named_object(name: str) -> object:
     """
     if (match := _NAME.fullmatch(name) or _FILE.fullmatch(name)) is None:
         raise NamedObjectError(f"'{bounded_line(name, 120)}' is not of the form module:attribute", code="bad_name")
-    # As `python -m` does, since the user's modules are in the current folder.
-    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.append(here)
     try:
-        found: object = _imported(Path(match[1])) if match[1].endswith(".py") else importlib.import_module(match[1])
+        if match[1].endswith(".py"):
+            found: object = _imported(Path(match[1]))
+        else:
+            with _first_on_path(os.getcwd()):
+                found = importlib.import_module(match[1])
         for attribute in match[2].split("."):
             found = getattr(found, attribute)
     except (Exception, SystemExit) as error:  # the user's module may raise any exception
@@ -61,22 +63,36 @@ def _imported(path: Path) -> ModuleType:
     root, name = file.parent, file.stem
     while (root / "__init__.py").exists():
         root, name = root.parent, f"{root.name}.{name}"
-    if str(root) not in sys.path:
-        sys.path.append(str(root))
-    if root != file.parent:
-        return importlib.import_module(name)
-    if (known := sys.modules.get(str(file))) is not None:
-        return known
-    spec = spec_from_file_location(str(file), file)
-    assert spec
-    assert spec.loader
-    sys.modules[str(file)] = module = module_from_spec(spec)
+    with _first_on_path(str(root)):
+        if root != file.parent:
+            return importlib.import_module(name)
+        if (known := sys.modules.get(str(file))) is not None:
+            return known
+        spec = spec_from_file_location(str(file), file)
+        assert spec
+        assert spec.loader
+        sys.modules[str(file)] = module = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[str(file)]
+            raise
+        return module
+
+
+@contextmanager
+def _first_on_path(folder: str) -> Iterator[None]:
+    """Let the user's modules in a folder precede others of the same names while one is imported, as `python -m` does.
+
+    Afterwards they come last: none is taken for a library that is imported late.
+    """
+    sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[str(file)]
-        raise
-    return module
+        yield
+    finally:
+        sys.path.remove(folder)
+        if folder not in sys.path:
+            sys.path.append(folder)
 
 
 def error_line(error: BaseException) -> str:

@@ -74,11 +74,20 @@ async def test_what_names_none_says_why_on_one_line(spec: str, code: str, named:
         await load(spec)
 
 
-async def test_a_module_beside_the_user_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "their_tools.py").write_text("from tests.unit.tools.test_external import search\n")
+@pytest.mark.parametrize("spec", ["tools:search", "tools.py:search", "cProfile:search"])
+async def test_a_module_beside_the_user_precedes_others_of_its_name(
+    spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("tools", "cProfile", "their_part"):
+        (tmp_path / f"{name}.py").write_text("from their_part import search\n")
+        monkeypatch.setitem(sys.modules, name, sys)  # restored at the end
+        del sys.modules[name]
+    (tmp_path / "their_part.py").write_text("from tests.unit.tools.test_external import search\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in sys.path if path])
-    assert [found.name for found in await load("their_tools:search")] == ["search"]
+    before = [*sys.path]
+    assert [found.name for found in await load(spec)] == ["search"]
+    assert sys.path == [*before, str(tmp_path)]
 
 
 async def test_without_its_package_a_tool_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
