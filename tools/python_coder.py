@@ -8,6 +8,8 @@ says. A program has no effect outside its sandbox, so it can be run again.
 import re
 import signal
 import textwrap
+from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Annotated
 
 from langchain_core.tools import BaseTool
@@ -16,7 +18,7 @@ from agentflow.tools.card import tool_with_card
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.run import SANDBOX
 from agentflow.tools.sandbox.execute import execute
-from agentflow.tools.sandbox.limits import Limits, Outcome
+from agentflow.tools.sandbox.limits import NO_FILES, Limits, Outcome
 
 CARD = {
     "description": "Runs a Python 3 program and returns what it prints. "
@@ -26,6 +28,9 @@ CARD = {
     "side_effects": False,
 }
 
+
+files: ContextVar[Mapping[str, str]] = ContextVar("attached files", default=NO_FILES)
+"""The texts that a program of this run can open, by name."""
 
 MODULES = (
     *("bisect", "calendar", "collections", "decimal", "fractions", "functools", "heapq", "itertools", "json", "math"),
@@ -72,13 +77,13 @@ def _unindented(code: str) -> str:
 
 async def _executed(code: str, limits: Limits) -> Outcome:
     """Run a program, and again with the import of each well-known name that it lacks."""
-    outcome = await execute(code, limits)
+    outcome = await execute(code, limits, files.get())
     for _ in range(MAX_IMPORTS):
         missing = _UNDEFINED.search(outcome.stderr.rpartition("\nTraceback")[2]) if outcome.status == 1 else None
         if missing is None or not (line := _import(missing[1], code)) or line in code:
             break
         code = f"{line}\n{code}"
-        outcome = await execute(code, limits)
+        outcome = await execute(code, limits, files.get())
     return outcome
 
 
@@ -118,7 +123,8 @@ def _why(outcome: Outcome) -> str:
     if outcome.status < 0:
         return f"the code was ended by {_signal_name(-outcome.status)}"
     if outcome.status == 1 and outcome.stderr:
-        return outcome.stderr.splitlines()[-1].strip()
+        error = outcome.stderr.splitlines()[-1].strip()
+        return f"{error}; use the standard library" if error.startswith("ModuleNotFoundError") else error
     return f"the code exited with status {outcome.status}"
 
 

@@ -10,12 +10,13 @@ import atexit
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 from agentflow.tools.sandbox import plain_subprocess, tiers
 from agentflow.tools.sandbox.fork_client import ForkServerClient, NotStarted, ServerEnded
-from agentflow.tools.sandbox.limits import SLOTS, Limits, Outcome, SandboxError
+from agentflow.tools.sandbox.limits import NO_FILES, SLOTS, Limits, Outcome, SandboxError
 from agentflow.tools.sandbox.turns import Turns
 
 REMEDY = (
@@ -29,35 +30,35 @@ _PAUSE = 0.2
 """Seconds before the second attempt; twice that before the third."""
 
 
-async def execute(code: str, limits: Limits) -> Outcome:
-    """Run `code` in an empty folder, and kill it when the caller is cancelled.
+async def execute(code: str, limits: Limits, files: Mapping[str, str] = NO_FILES) -> Outcome:
+    """Run `code` in a folder with these files, texts by name, and kill it when the caller is cancelled.
 
     At most 64 programs run at a time, fewer where memory is short. Further programs wait, and their waiting time does
     not count. Raises SandboxError if no sandbox works on this system, or if the sandbox failed while the program ran.
     """
     cancelled = threading.Event()
     try:
-        return await asyncio.get_running_loop().run_in_executor(_threads(), run, code, limits, cancelled)
+        return await asyncio.get_running_loop().run_in_executor(_threads(), run, code, limits, cancelled, files)
     finally:
         cancelled.set()
 
 
-def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+def run(code: str, limits: Limits, cancelled: threading.Event, files: Mapping[str, str] = NO_FILES) -> Outcome:
     """Run a program in the calling thread, as `execute` does. It may wait long for its turn."""
     with _sandbox.turns.turn(limits.memory_bytes + limits.disk_bytes, cancelled) as had:
-        return _run(code, limits, cancelled) if had else Outcome("", "", -signal.SIGKILL, "cancelled")
+        return _run(code, limits, cancelled, files) if had else Outcome("", "", -signal.SIGKILL, "cancelled")
 
 
-def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+def _run(code: str, limits: Limits, cancelled: threading.Event, files: Mapping[str, str]) -> Outcome:
     """Run a program. One that did not start is tried again, by another server if this one ended."""
     problem = ""
     for attempt in range(_TRIES):
         cancelled.wait(attempt * _PAUSE)
         server = _sandbox.server()
         if server is None:
-            return plain_subprocess.run(code, limits, cancelled)
+            return plain_subprocess.run(code, limits, cancelled, files)
         try:
-            return server.run(code, limits, cancelled)
+            return server.run(code, limits, cancelled, files)
         except NotStarted as error:
             problem = str(error)
             if isinstance(error, ServerEnded):

@@ -15,10 +15,11 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from typing import IO, Any
 
-from agentflow.tools.sandbox import folder, interpreter, libraries, tiers
-from agentflow.tools.sandbox.limits import ERRORS_KEPT, Limits, Outcome, SandboxError, Stopped
+from agentflow.tools.sandbox import folder, interpreter, libraries, program, tiers
+from agentflow.tools.sandbox.limits import ERRORS_KEPT, NO_FILES, Limits, Outcome, SandboxError, Stopped
 
 _PATIENCE = 120.0
 """Seconds after which a server that is alive but silent is given up. Imports take long on a busy machine."""
@@ -112,7 +113,9 @@ class ForkServerClient:
         if outcome.stdout != _HELD:
             raise SandboxError(f"it does not hold: {outcome.stdout or outcome.stderr or outcome.stopped}")
 
-    def run(self, code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+    def run(
+        self, code: str, limits: Limits, cancelled: threading.Event, files: Mapping[str, str] = NO_FILES
+    ) -> Outcome:
         """Run a program until it ends or `cancelled` is set.
 
         Raises SandboxError if the sandbox fails, and NotStarted if it fails before the program starts.
@@ -121,7 +124,7 @@ class ForkServerClient:
         while True:
             with contextlib.ExitStack() as stack:
                 try:
-                    streams = self._ask(code, limits, stack)
+                    streams = self._ask(code, limits, files, stack)
                 except OSError as error:
                     if error.errno not in _SHORTAGE or time.monotonic() > deadline:
                         raise NotStarted(f"the sandbox failed: {error.strerror}") from error
@@ -130,7 +133,7 @@ class ForkServerClient:
                 return _Follower(*streams, limits, self.tier).follow(cancelled)
 
     def _ask(
-        self, code: str, limits: Limits, stack: contextlib.ExitStack
+        self, code: str, limits: Limits, files: Mapping[str, str], stack: contextlib.ExitStack
     ) -> tuple[socket.socket, IO[bytes], IO[bytes]]:
         """Ask the server to start a program. Return the report socket, standard output and standard error.
 
@@ -139,8 +142,8 @@ class ForkServerClient:
         report, theirs = map(stack.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         output, their_output = map(stack.enter_context, _pipe())
         errors, their_errors = map(stack.enter_context, _pipe())
-        with _text(code) as program, their_output, their_errors, theirs:
-            descriptors = [file.fileno() for file in (theirs, program, their_output, their_errors)]
+        with _text({**files, program.NAME: code}) as source, their_output, their_errors, theirs:
+            descriptors = [file.fileno() for file in (theirs, source, their_output, their_errors)]
             request = {"limits": dataclasses.asdict(limits), "libraries": libraries.mentioned(code)}
             try:
                 with self._lock:
@@ -271,10 +274,10 @@ def _pipe() -> tuple[IO[bytes], IO[bytes]]:
     return open(ours, "rb", buffering=0), open(theirs, "wb", buffering=0)
 
 
-def _text(code: str) -> IO[bytes]:
-    """Return the program as a file in memory, positioned at its start."""
+def _text(files: Mapping[str, str]) -> IO[bytes]:
+    """Return the program and its files as JSON in a file in memory, positioned at its start."""
     file = open(os.memfd_create("program"), "wb", buffering=0)  # noqa: SIM115 - closed by the caller
-    file.write(code.encode("utf-8", "replace"))
+    file.write(json.dumps(files, ensure_ascii=False).encode("utf-8", "replace"))
     file.seek(0)
     return file
 

@@ -1,7 +1,7 @@
 """The fork server: a single-threaded, trusted process that forks a child per program.
 
 Requests arrive on a socket inherited from the host. A request is a message with the limits and four descriptors: a
-report socket, the program's source, its standard output and its standard error. Reports are JSON. The child sends
+report socket, the program and its files, its standard output and its standard error. Reports are JSON. The child sends
 {"started": true} once it is confined. At the end the server sends {"status": ...}, with "stopped" if it had to stop the
 program, or {"failed": ...} if the program never started. When the host closes its end of the report socket for writing,
 the program is killed. When the host ends, the server and its programs end too. The server never reads a program's
@@ -143,7 +143,7 @@ class ForkServer:
             os._exit(1)
         try:
             with open(_SOURCE, encoding="utf-8") as file:
-                text = file.read()
+                files = json.load(file)
             # What a program may expect. The host's environment never reaches the server.
             os.environ["HOME"] = os.environ["TMPDIR"] = path
             confine(self._surroundings, limits, path, slot, server)
@@ -154,7 +154,7 @@ class ForkServer:
         try:
             os.close(_REPORT)
             _forget_server()
-            status = program.main(text)
+            status = program.main(files)
         finally:
             os._exit(status)
 

@@ -1,13 +1,17 @@
 """The limits and the outcome of a program: the types shared by the sandbox and its tools."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from agentflow.tools.coded_error import Cause, CodedError
 
 SLOTS = 64
 """Maximum number of concurrent programs."""
+
+NO_FILES: Mapping[str, str] = MappingProxyType({})
 
 Stopped = Literal["", "timeout", "flood", "disk", "cancelled"]
 """Reason why the program was stopped from outside; empty if it was not."""

@@ -38,4 +38,4 @@ def main() -> NoReturn:
     limit_resources(*map(int, sys.argv[1:4]))
     with open(program.NAME, encoding="utf-8") as file:
         source = file.read()
-    os._exit(program.main(source))
+    os._exit(program.main({program.NAME: source}))

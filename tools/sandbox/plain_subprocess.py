@@ -13,36 +13,37 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from agentflow.tools.sandbox import interpreter, tiers
-from agentflow.tools.sandbox.limits import ERRORS_KEPT, Limits, Outcome, SandboxError, Stopped
+from agentflow.tools.sandbox import interpreter, program, tiers
+from agentflow.tools.sandbox.limits import ERRORS_KEPT, NO_FILES, Limits, Outcome, SandboxError, Stopped
 
 _TICK = 0.05
 """Seconds between checks whether the caller has cancelled."""
 
 
-def run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+def run(code: str, limits: Limits, cancelled: threading.Event, files: Mapping[str, str] = NO_FILES) -> Outcome:
     """Run a program until it ends or `cancelled` is set, and kill the processes that it left running.
 
     Raises SandboxError if no process can be started for it.
     """
     try:
-        return _run(code, limits, cancelled)
+        return _run(code, limits, cancelled, files)
     except OSError as error:
         raise SandboxError(f"the sandbox failed: {error}") from error
 
 
-def _run(code: str, limits: Limits, cancelled: threading.Event) -> Outcome:
+def _run(code: str, limits: Limits, cancelled: threading.Event, files: Mapping[str, str]) -> Outcome:
     numbers = [math.ceil(limits.seconds), limits.memory_bytes, limits.file_bytes]
     with (
         tempfile.TemporaryDirectory(prefix="agentflow-", ignore_cleanup_errors=True) as folder,
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as errors,
     ):
-        source = Path(folder) / "program.py"
-        source.write_text(code, encoding="utf-8", errors="replace")
+        for name, text in {**files, program.NAME: code}.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8", errors="replace")
         with subprocess.Popen(  # noqa: S603 - untrusted input by design; no shell reads the arguments
             interpreter.command("plain_child", str(interpreter.home()), *map(str, numbers)),
             cwd=folder,

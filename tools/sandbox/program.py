@@ -20,12 +20,12 @@ _STARTERS = ("subprocess", "multiprocessing", "concurrent.futures.process")
 """Prefixes of modules that start processes, including the implementation that they share."""
 
 
-def main(source: str) -> int:
-    """Run the program in the current folder to its very end, with threads, atexit and finalizers. Return its exit
-    status.
+def main(files: dict[str, str]) -> int:
+    """Write the files to the current folder, and run the one called NAME to its very end, with threads, atexit and
+    finalizers. Return its exit status.
     """
     try:
-        status = _run_reporting(source)
+        status = _run_reporting(files)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         sys.modules.pop("__main__", None)
@@ -44,11 +44,12 @@ def _flush() -> None:
             stream.flush()
 
 
-def _run_reporting(source: str) -> int:
+def _run_reporting(files: dict[str, str]) -> int:
     try:
-        with open(NAME, "w", encoding="utf-8") as file:
-            file.write(source)
-        run(source, NAME)
+        for name, text in files.items():
+            with open(name, "w", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+        run(files[NAME], NAME)
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             return (end.code or 0) & 0xFF

@@ -1,10 +1,12 @@
 """Programs as models write them: in every tier they do what they do outside."""
 
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from agentflow.tools.sandbox.limits import Limits
 from tests.cases import programs
 from tests.sandboxes import TIERS, run, server
 
@@ -21,6 +23,15 @@ def test_it_prints_what_it_should(tier: str, name: str) -> None:
     outcome = run(server(tier), code)
     assert (outcome.stdout, outcome.status) == (printed.replace("\n#> ", "\n"), 0), outcome.stderr
     assert (outcome.stopped, outcome.tier) == ("", tier)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_program_opens_its_files_alone(tier: str) -> None:
+    code = "import os\nprint(open('a.csv', encoding='utf-8').read(), sorted(os.listdir('.')))"
+    files = {"a.csv": "x,\u00e9\ud800", "program.py": "no", "b.txt": "1" * 1_000_000}
+    outcome = server(tier).run(code, Limits(), threading.Event(), files)
+    assert outcome.stdout == "x,\u00e9? ['a.csv', 'b.txt', 'program.py']", outcome.stderr
+    assert "FileNotFoundError" in run(server(tier), code).stderr
 
 
 @pytest.mark.parametrize("tier", TIERS)

@@ -36,6 +36,11 @@ def test_a_program_runs_and_its_folder_is_removed(tmp_path: Path, monkeypatch: p
     assert os.listdir(tmp_path) == []
 
 
+def test_a_program_opens_its_files() -> None:
+    files = {"a.csv": "x,\u00e9\ud800", "program.py": "no"}
+    assert run("print(open('a.csv').read())", Limits(), threading.Event(), files).stdout == "x,\u00e9?"
+
+
 def test_the_environment_of_the_host_is_not_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_API_KEY", "s3cret-value")
     outcome = cold("import os\nprint(dict(os.environ))")
