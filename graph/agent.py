@@ -27,6 +27,7 @@ from agentflow.graph.recursion_limit import OwnRecursionLimit
 from agentflow.graph.state import InputState, State
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes.analyst import Analyst
+from agentflow.nodes.attachments import opened
 from agentflow.nodes.executor import Executor
 from agentflow.nodes.generator import Generator
 from agentflow.nodes.planner import Planner
@@ -162,7 +163,8 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
             runtime = runtime.override(context=self.default)
         if pause := input.pause() if isinstance(input, State) else 0.0:
             input = input.model_copy(update={"deadline": input.deadline + pause})
-        with nullcontext() if self.name == "generator" else quiet():  # the generator streams the answer
+        # The generator streams the answer.
+        with opened(input.messages), nullcontext() if self.name == "generator" else quiet():
             update = await self.node(input, runtime)
         return {**({"deadline": input.deadline} if pause else {}), **update, "at": time.time()}
 

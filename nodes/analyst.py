@@ -22,7 +22,7 @@ from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import follow_up
 from agentflow.nodes.approval import require_checkpointer
-from agentflow.nodes.attachments import check_attachments, texts, with_attachments
+from agentflow.nodes.attachments import check_attachments, texts, with_attachments, with_files
 from agentflow.nodes.reply_parsing import read_labels, spoken, unfence, without_loop
 from agentflow.tools.redaction import cut
 
@@ -65,7 +65,8 @@ class Analyst:
         await check_attachments(state.messages, context)
         try:
             async with asyncio.timeout(run["deadline"] - time.time()):
-                run["question"] = await follow_up.standing_alone(run["question"], state.messages, context)
+                question = await follow_up.standing_alone(_question(state), state.messages, context)
+                run["question"] = with_files(question, state.messages, context)
                 if not context.analyses:
                     return run
                 available = await self.toolbox.available_tools(context)
@@ -83,7 +84,7 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
     Raises ModelError if there is no question.
     """
     return {
-        "question": _question(state),
+        "question": with_files(_question(state), state.messages, context),
         "analysis": "",
         "memory": Overwrite([]),
         "plan": None,

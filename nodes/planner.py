@@ -9,6 +9,7 @@ cache and training can pack a trajectory into one row.
 import asyncio
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -21,7 +22,7 @@ from agentflow.graph.models.structured import ReplyForm
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
-from agentflow.nodes.attachments import with_attachments
+from agentflow.nodes.attachments import openable, with_attachments
 from agentflow.nodes.demonstrations import OPERA, ROLLS, ROLLS_STEP, SIGNS, SIGNS_PROGRAM, SIGNS_STEP
 from agentflow.nodes.reply_parsing import bare, read_labels, without_loop
 from agentflow.nodes.verifier import own_words, repeats
@@ -29,6 +30,7 @@ from agentflow.tools.card import ToolCard
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from agentflow.tools.redaction import cut
 from agentflow.tools.result import ErrorClass
+from agentflow.tools.sandbox.limits import NO_FILES
 
 PROMPT = """\
 You are the planner of an agent that answers a question in several turns. In each turn you choose one step. An \
@@ -83,6 +85,40 @@ Of ten first plans of a model with 0.5 billion parameters, three could be read w
 ten with one. In the system prompt, small models copy an example; as earlier messages, they follow it.
 """
 
+HOURS = """\
+How many hours did Ann work in May?
+
+The file hours.csv, which a program can open:
+day|name|hours
+2024-05-02|Ann|6.5
+2024-05-02|Ben|8
+2024-06-03|Ann|4"""
+PAGES = """\
+How many pages were not found?
+
+The file pages.log, which a program can open, has 300 lines, and begins with:
+08:00 GET / 200
+08:01 GET /old 404"""
+WITH_FILE = {
+    HOURS: (
+        "python_coder",
+        "Add up the hours of Ann in May.",
+        "```python\nimport csv\n\n"
+        "with open('hours.csv') as file:\n    rows = list(csv.DictReader(file, delimiter='|'))\n"
+        "may = [row for row in rows if row['name'] == 'Ann' and row['day'].startswith('2024-05')]\n"
+        "print(sum(float(row['hours']) for row in may))\n```",
+    ),
+    PAGES: (
+        "python_coder",
+        "Count the lines with status 404.",
+        "```python\nwith open('pages.log') as file:\n    lines = file.read().splitlines()\n"
+        "print(sum(line.endswith(' 404') for line in lines))\n```",
+    ),
+}
+"""Examples of a table and of other text, of which one is shown, too, where a question has a file. Without it, small
+models import pandas, again and again where it is not installed.
+"""
+
 OPENING = "Find what is written on the question."
 """The sub-goal of the plan that opens a run where a tool finds passages."""
 
@@ -135,16 +171,27 @@ def _describe(card: ToolCard, profile: Profile) -> str:
     return "\n".join(lines)
 
 
-def demonstrations(prompt: str, tools: Collection[str], max_turns: int) -> list[BaseMessage]:
-    """Return the examples of plans that stand after the lean prompt, of those tools that there are; none after another
-    prompt, which may ask for another form.
+def demonstrations(
+    prompt: str, tools: Collection[str], max_turns: int, files: Mapping[str, str] = NO_FILES
+) -> list[BaseMessage]:
+    """Return the examples of plans that stand after the lean prompt, of those tools that there are, also one with a
+    file if there are `files`; none after another prompt, which may ask for another form.
     """
     shown: list[BaseMessage] = []
-    for question, (tool, sub_goal, given) in EXAMPLES.items() if prompt == LEAN else ():
+    examples = EXAMPLES | dict(_with_file(name, text) for name, text in islice(files.items(), 1))
+    for question, (tool, sub_goal, given) in examples.items() if prompt == LEAN else ():
         if tool in tools:
             shown.append(HumanMessage(f"Question: {question}\nTurns left: {max_turns}"))
             shown.append(AIMessage(f"Sub-Goal: {sub_goal}\nTool: {tool}\nInput: {given}"))
     return shown
+
+
+def _with_file(name: str, text: str) -> tuple[str, tuple[str, str, str]]:
+    """Return the example for a file; that of a table has the file's own separator."""
+    separator = max(",;\t", key=text.partition("\n")[0].count)
+    asked = HOURS if name.lower().endswith((".csv", ".tsv")) else PAGES
+    tool, sub_goal, program = WITH_FILE[asked]
+    return asked.replace("|", separator), (tool, sub_goal, program.replace("'|'", repr(separator)))
 
 
 def messages(
@@ -268,7 +315,7 @@ def conversation_of(state: State, context: Context, cards: Mapping[str, ToolCard
     prompt = context.prompts.get("planner", PROMPTS[profile])
     # A small model takes the step of an example again where the run began with a search, an example itself.
     shown = [name for name, card in cards.items() if not (card.takes_question and context.opens_with_search)]
-    examples = demonstrations(prompt, shown, context.max_turns)
+    examples = demonstrations(prompt, shown, context.max_turns, openable(state.messages))
     tools = describe_tools(cards.values(), profile)
     turns = (state.question, state.analysis, state.memory, tools, context.max_turns)
     conversation = messages(*turns, prompt, examples=examples, profile=profile, result_role=context.result_role)

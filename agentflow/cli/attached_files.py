@@ -1,4 +1,4 @@
-"""Files of `--file`: text becomes part of the question, images and PDF go to the models beside it."""
+"""Files of `--file`: text becomes part of the question, and images and PDF go to the models beside it."""
 
 import base64
 import mimetypes
@@ -8,13 +8,17 @@ from typing import Any
 
 from agentflow.cli.group import MISUSED, fail
 
-MAX_TEXT, MAX_BYTES = 100_000, 20_000_000
-"""Largest text file in characters, and largest other file in bytes."""
+MAX_TEXT, MAX_TABLE, MAX_BYTES = 100_000, 1_000_000, 20_000_000
+"""Characters of the largest text file, and of one that programs read, and bytes of the largest other file."""
 
 
-def read_files(paths: Sequence[Path]) -> tuple[str, list[dict[str, Any]]]:
-    """Return the text of the text files, and the others as LangChain's content blocks; ends the command on others."""
-    texts: list[str] = []
+def read_files(paths: Sequence[Path], programs: bool) -> list[dict[str, Any]]:
+    """Return the files as LangChain's content blocks; ends the command on one that nothing here can read.
+
+    `programs`: whether a program can read the files.
+    """
+    from agentflow.nodes.attachments import TABLES
+
     blocks: list[dict[str, Any]] = []
     for path in paths:
         kind = mimetypes.guess_type(path.name)[0] or ""
@@ -23,8 +27,10 @@ def read_files(paths: Sequence[Path]) -> tuple[str, list[dict[str, Any]]]:
             block = {"type": "image" if kind.startswith("image/") else "file", "mime_type": kind, "filename": path.name}
             blocks.append({**block, "base64": base64.b64encode(data).decode()})
         else:
-            texts.append(f"{path.name}:\n{_text(path, data)}")
-    return "\n\n".join(texts), blocks
+            most = MAX_TABLE if programs and path.name.lower().endswith(TABLES) else MAX_TEXT
+            block = {"type": "text-plain", "mime_type": "text/plain", "title": path.name}
+            blocks.append({**block, "text": _text(path, data, most)})
+    return blocks
 
 
 def _data(path: Path) -> bytes:
@@ -37,11 +43,11 @@ def _data(path: Path) -> bytes:
     return data
 
 
-def _text(path: Path, data: bytes) -> str:
+def _text(path: Path, data: bytes, most: int) -> str:
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         fail(f"--file: {path} is no text, image or PDF; convert it", MISUSED)
-    if len(text) > MAX_TEXT:
-        fail(f"--file: {path} has more than {MAX_TEXT:,} characters; attach a part of it", MISUSED)
-    return text.strip()
+    if len(text) > most:
+        fail(f"--file: {path} has more than {most:,} characters; attach a part of it", MISUSED)
+    return text

@@ -71,11 +71,9 @@ def solve(
     question = None if question is None else checked_question(sys.stdin.read() if question == "-" else question)
     if file and question is None:
         fail("--file belongs to a question; write it in quotes after solve", MISUSED)
-    text, attachments = read_files(file or ())
-    if text:
-        question = f"{question}\n\n{text}"
     check_writable(keeping.trace)
     context, prices = options.build(), prices_of(price)
+    attachments = read_files(file, "python_coder" in context.tools) if file else []
     if context.approve_tools:
         check_terminal(as_json)
     saved = found_run(run, context) if question is None else None
@@ -164,6 +162,7 @@ async def show_run(
     from agentflow.graph.run.runner import asking, run
     from agentflow.graph.run.task import Task
     from agentflow.graph.threads import config_of
+    from agentflow.nodes.attachments import with_files
 
     async def decide(proposal: "Proposal") -> dict[str, Any]:
         with view.paused() if view else nullcontext():
@@ -173,11 +172,12 @@ async def show_run(
         if view:
             view.show(event)
 
+    inputs = asking(question, attachments)
     return await run(
         agent,
-        Task.from_question(question),
+        Task.from_question(with_files(question, inputs.messages, context)),
         context,
-        inputs=asking(question, attachments),
+        inputs=inputs,
         config=config_of(thread, context) if thread else None,
         on_event=show,
         streams=view is not None and view.streams,

@@ -103,6 +103,6 @@ def test_files_go_with_the_question(script: Scripted, tmp_path: Path) -> None:
     (tmp_path / "chart.png").write_bytes(b"\x89PNG")
     succeeds("solve", "Which word?", "--file", "notes.txt", "--file", "chart.png", "--model", script.spec)
     [[_, question]] = script.asked("analyst")
-    assert question.text == "Question: Which word?\n\nnotes.txt:\nIt is hello."
+    assert question.text == "Question: Which word?\n\nThe file notes.txt, which a program can open:\nIt is hello."
     image = {"type": "image", "mime_type": "image/png", "filename": "chart.png", "base64": "iVBORw=="}
     assert question.content[1:] == [image]

@@ -166,6 +166,26 @@ def test_the_planner_sees_a_plan_and_no_calls() -> None:
     assert len(planner.conversation_of(State(question="Q?"), own, CARDS)) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("a.csv", "x,y;z\n1,2,3\n", ["day,name,hours", "delimiter=','", "hours.csv"]),
+        ("A.CSV", "x;y,z;w\n", ["day;name;hours", "delimiter=';'"]),
+        ("a.tsv", "x\ty\n", ["day\tname\thours", "delimiter='\\t'"]),
+        ("a.log", "x,y\n", ["pages.log", "splitlines"]),
+        ("notes", "", ["pages.log"]),
+    ],
+)
+def test_the_planner_sees_how_a_file_like_that_of_the_question_is_read(name: str, text: str, shown: list[str]) -> None:
+    block = {"type": "text-plain", "title": name, "text": text}
+    state = State(question="Q?", messages=[HumanMessage([{"type": "text", "text": "Q?"}, block])])
+    *_, asked, plan, _ = planner.conversation_of(state, CONTEXT, CARDS)
+    assert all(one in f"{asked.text}{plan.text}" for one in shown)
+    assert executor.call_in(planner.parse(plan.text, CARDS), CARDS["python_coder"], "Q?")
+    without = planner.conversation_of(State(question="Q?"), CONTEXT, CARDS)
+    assert asked.text not in [message.text for message in without]
+
+
 TURN = Turn(
     turn=1,
     plan=Plan(sub_goal="add", tool="python_coder"),
