@@ -86,7 +86,7 @@ ten with one. In the system prompt, small models copy an example; as earlier mes
 """
 
 HOURS = """\
-How many hours did Ann work in May?
+How many hours were worked in May?
 
 The file hours.csv, which a program can open:
 day|name|hours
@@ -102,17 +102,17 @@ The file pages.log, which a program can open, has 300 lines, and begins with:
 WITH_FILE = {
     HOURS: (
         "python_coder",
-        "Add up the hours of Ann in May.",
+        "Add up the hours in May.",
         "```python\nimport csv\n\n"
         "with open('hours.csv') as file:\n    rows = list(csv.DictReader(file, delimiter='|'))\n"
-        "may = [row for row in rows if row['name'] == 'Ann' and row['day'].startswith('2024-05')]\n"
+        "may = [row for row in rows if row['day'].startswith('2024-05')]\n"
         "print(sum(float(row['hours']) for row in may))\n```",
     ),
     PAGES: (
         "python_coder",
         "Count the lines with status 404.",
         "```python\nwith open('pages.log') as file:\n    lines = file.read().splitlines()\n"
-        "print(sum(line.endswith(' 404') for line in lines))\n```",
+        "print(sum(' 404' in line for line in lines))\n```",
     ),
 }
 """Examples of a table and of other text, of which one is shown, too, where a question has a file. Without it, small

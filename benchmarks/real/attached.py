@@ -7,9 +7,8 @@ a log), asks one question of each, and prints how many answers are right. Anothe
 import argparse
 import asyncio
 import random
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -17,9 +16,10 @@ from typing import NamedTuple
 from agentflow import Context, Sampling, Task
 from agentflow.evals.agents import agent_graph
 from agentflow.evals.scorers.free_text import free_text
+from agentflow.graph.agent import Agent
 from agentflow.graph.context import MODULES
 from agentflow.graph.run.runner import asking, run
-from agentflow.graph.run.trace import append
+from agentflow.graph.run.trace import Trace, append
 
 SIZES = (10, 40, 160)
 REGIONS, CITIES = ("north", "south", "east", "west"), ("Bern", "Lyon", "Graz", "Turin")
@@ -37,10 +37,10 @@ class Case(NamedTuple):
     gold: str
 
 
-def cases(seed: int) -> Iterator[Case]:
+def cases(seed: int, sizes: Sequence[int] = SIZES) -> Iterator[Case]:
     """Yield the cases of a seed, the same ones each time."""
-    draw = random.Random(seed)
-    for size in SIZES:
+    for size in sizes:
+        draw = random.Random(f"{seed} {size}")
         yield from _sales(draw, size)
         yield from _people(draw, size)
         yield from _log(draw, size)
@@ -84,47 +84,47 @@ def _log(draw: random.Random, size: int) -> Iterator[Case]:
     yield Case("server.log", text, f"How many warnings of {service} are in the log?", str(warned))
 
 
-async def right(agent: str, context: Context, seed: int, at_once: int, out: Path, inline: bool) -> list[float]:
-    """Return the score of each case, and append the traces to the file `out`."""
-    graph, turns = agent_graph(agent), asyncio.Semaphore(at_once)
+async def answered(graph: Agent, case: Case, context: Context, inline: bool) -> Trace:
+    """Return the trace of a case. Raises the failure of its run."""
+    block = {"type": "text-plain", "mime_type": "text/plain", "title": case.name, "text": case.text}
+    inputs = asking(f"{case.question}\n\n{case.name}:\n{case.text}") if inline else asking(case.question, [block])
+    trace = await run(graph, Task.of(case.question, case.gold), context, inputs=inputs)
+    if trace.failure:
+        raise trace.failure
+    return trace
 
-    async def score(case: Case) -> float:
-        block = {"type": "text-plain", "mime_type": "text/plain", "title": case.name, "text": case.text}
-        inputs = asking(f"{case.question}\n\n{case.name}:\n{case.text}") if inline else asking(case.question, [block])
+
+async def measure(options: argparse.Namespace) -> None:
+    """Ask, and print each answer and how many are right. The traces are added to a file."""
+    tools = ["base_generator"] if options.agent == "direct" else ["base_generator", "python_coder"]
+    sampling = dict.fromkeys(MODULES, Sampling(max_tokens=400))
+    context = Context(model=options.model, tools=tools, max_turns=4, max_seconds=3600, sampling=sampling)
+    graph, turns = agent_graph(options.agent), asyncio.Semaphore(options.concurrency)
+
+    async def right(case: Case) -> bool:
         async with turns:
-            trace = await run(graph, Task.of(case.question, case.gold), context, inputs=inputs)
-        if trace.failure:
-            raise trace.failure
-        append(out, trace)
-        found = free_text(trace.answer, [case.gold])
-        print(f"{found.decision} {len(case.text)} {case.question} {case.gold} {trace.answer[:80]!r}", file=sys.stderr)
-        return float(found.correct)
+            trace = await answered(graph, case, context, options.inline)
+        append(options.out, trace)
+        score = free_text(trace.answer, [case.gold])
+        print(f"{score.decision}: {case.question} {case.gold} {trace.answer[:60]!r}", flush=True)
+        return score.correct
 
-    return await asyncio.gather(*map(score, cases(seed)))
+    scores = await asyncio.gather(*map(right, cases(options.seed, options.lines)))
+    print(f"{sum(scores)} of {len(scores)} right")
 
 
-def main() -> int:
+def main() -> None:
     """Ask and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real.attached", description=__doc__)
     parser.add_argument("--model", required=True, metavar="SPEC", help="a server that runs")
-    parser.add_argument("--agent", default="agentflow", help="agentflow, or direct: the model alone")
+    parser.add_argument("--agent", choices=("agentflow", "direct"), default="agentflow")
+    parser.add_argument("--inline", action="store_true", help="write the file into the question")
+    parser.add_argument("--lines", type=int, nargs="+", default=SIZES, help="lengths of the files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--concurrency", type=int, default=8)
-    parser.add_argument("--inline", action="store_true", help="write the file into the question")
     parser.add_argument("--out", type=Path, default="attached.jsonl", help="file of the traces")
-    options = parser.parse_args()
-    tools = ["base_generator"] if options.agent == "direct" else ["base_generator", "python_coder"]
-    context = Context(
-        model=options.model,
-        tools=tools,
-        max_turns=4,
-        max_seconds=3600,
-        sampling=dict.fromkeys(MODULES, Sampling(max_tokens=400)),
-    )
-    scores = asyncio.run(right(options.agent, context, options.seed, options.concurrency, options.out, options.inline))
-    print(f"{sum(scores):g} of {len(scores)} right")
-    return 0
+    asyncio.run(measure(parser.parse_args()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
