@@ -22,7 +22,7 @@ from agentflow.graph.run.garbage import YOUNG
 from agentflow.graph.run.task import Task
 from agentflow.graph.run.trace import Usage
 from agentflow.tools import python_coder
-from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+from agentflow.tools.sandbox.limits import Outcome, SandboxError
 from tests.clock import HOUR, Clock
 from tests.failing import fails
 from tests.scripted import GUESS, Conversation, Script, Scripted
@@ -110,7 +110,7 @@ async def test_a_sandbox_that_fails_is_tried_again_and_then_a_crash(
 ) -> None:
     tries = 0
 
-    async def fails(code: str, limits: Limits) -> Outcome:
+    async def fails(*_: Any) -> Outcome:
         nonlocal tries
         tries += 1
         if tries <= failures:

@@ -26,7 +26,7 @@ from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace, run_record
 from agentflow.tools import python_coder as tool_module
 from agentflow.tools.python_coder import python_coder
 from agentflow.tools.run import run_tool
-from agentflow.tools.sandbox.limits import Limits, Outcome, SandboxError
+from agentflow.tools.sandbox.limits import Outcome, SandboxError
 from tests.failing import fails
 from tests.graphs import TASK, Server, chain, rollout, trainable
 from tests.waiting import LAST_RESORT
@@ -145,7 +145,7 @@ async def test_an_undecided_reward_is_a_status_and_not_a_zero(reward: Any, statu
 async def test_a_sandbox_that_fails_is_tried_again_and_never_the_policys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 0
 
-    async def fails_once(code: str, limits: Limits) -> Outcome:
+    async def fails_once(*_: Any) -> Outcome:
         nonlocal tries
         tries += 1
         if tries == 1:
