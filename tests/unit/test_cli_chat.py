@@ -106,3 +106,24 @@ def test_files_go_with_the_question(script: Scripted, tmp_path: Path) -> None:
     assert question.text == "Question: Which word?\n\nThe file notes.txt, which a program can open:\nIt is hello."
     image = {"type": "image", "mime_type": "image/png", "filename": "chart.png", "base64": "iVBORw=="}
     assert question.content[1:] == [image]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "tools", "code"),
+    [
+        ("a.csv", "x\n" * 100_000, "base_generator,python_coder", 0),
+        ("a.csv", "x\n" * 100_000, "base_generator", MISUSED),
+        ("a.csv", "x\n" * 600_000, "base_generator,python_coder", MISUSED),
+        ("a.txt", "x\n" * 100_000, "base_generator,python_coder", MISUSED),
+        ("a.txt", "x\n" * 50_000, "base_generator", 0),
+    ],
+)
+def test_a_table_that_programs_read_may_be_longer_than_a_text(
+    name: str, text: str, tools: str, code: int, scripted: Script, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(f"\ufeff{text}", encoding="utf-8")
+    script = scripted(**GUESS)
+    done = call("solve", "Which word?", "--file", tmp_path / name, "--tools", tools, "--model", script.spec)
+    assert (done.exit_code, len(done.stderr.splitlines()), bool(script.calls)) == (code, 1 if code else 0, not code)
+    if not code:
+        assert "\ufeff" not in script.asked("planner")[0][1].text
