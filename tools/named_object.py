@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -90,7 +90,8 @@ def _first_on_path(folder: str) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        with suppress(ValueError):  # the module took it out itself
+            sys.path.remove(folder)
         if folder not in sys.path:
             sys.path.append(folder)
 
