@@ -25,7 +25,7 @@ a model without one is asked, and its server may refuse.
 """
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".log")
-"""Files of many similar lines, of which a model reads the first where a program can read all."""
+"""Files of many similar records, of which a model reads the first where a program can read all."""
 MAX_SHOWN, LINES = 600, 12
 """Characters up to which such a file is shown as a whole, and the most lines that are shown of a longer one."""
 

@@ -1,4 +1,4 @@
-"""Files of `--file`: text becomes part of the question, and images and PDF go to the models beside it."""
+"""Files of `--file`: text becomes part of the question, images and PDF go to the models beside it."""
 
 import base64
 import mimetypes

@@ -101,9 +101,11 @@ def test_a_dotenv_that_is_no_text_is_one_line(
 def test_files_go_with_the_question(script: Scripted, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("It is hello.\n")
     (tmp_path / "chart.png").write_bytes(b"\x89PNG")
-    succeeds("solve", "Which word?", "--file", "notes.txt", "--file", "chart.png", "--model", script.spec)
+    asked = ("solve", "Which word?", "--file", "notes.txt", "--file", "chart.png", "--model", script.spec, "--json")
+    trace = json.loads(succeeds(*asked).stdout)
     [[_, question]] = script.asked("analyst")
     assert question.text == "Question: Which word?\n\nThe file notes.txt, which a program can open:\nIt is hello."
+    assert trace["task"]["question"] == question.text.removeprefix("Question: ")
     image = {"type": "image", "mime_type": "image/png", "filename": "chart.png", "base64": "iVBORw=="}
     assert question.content[1:] == [image]
 

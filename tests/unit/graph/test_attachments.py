@@ -9,7 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agentflow.graph.agent import build_graph
 from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
-from agentflow.graph.state import State
+from agentflow.graph.state import InputState, State
+from agentflow.nodes.analyst import begin
 from agentflow.nodes.attachments import LINES, MAX_SHOWN, openable, with_files
 from tests.failing import fails
 from tests.scripted import THREAD, Script, ScriptedModel, echo
@@ -80,8 +81,10 @@ def file(name: str, text: str) -> dict[str, Any]:
 def test_a_question_has_its_files_and_of_a_long_table_the_beginning(
     tool: str, name: str, text: str, shown: list[str]
 ) -> None:
-    found = with_files("How many?", [asked("How many?", file(name, text))], Context(tools=[tool]))
+    messages, context = [asked("How many?", file(name, text))], Context(tools=[tool])
+    found = with_files("How many?", messages, context)
     assert found.splitlines() == ["How many?", "", *shown]
+    assert begin(InputState(messages=messages), context)["question"] == found  # which the baselines call
 
 
 @pytest.mark.parametrize(
@@ -104,14 +107,14 @@ def test_a_file_is_opened_by_the_end_of_its_name(title: str, name: str | None) -
 async def test_a_program_opens_them_in_later_questions_too(scripted: Script) -> None:
     script = scripted(
         planner="Sub-Goal: read it\nTool: python_coder\nContext: a.csv",
-        executor="{\"code\": \"print(open('a.csv').read(), open('program.py').read()[:5])\"}",
+        executor="{\"code\": \"print(gcd(4, 6), open('a.csv').read(), 'print' in open('program.py').read())\"}",
         follow_up="Standalone question: And now?",
     )
     graph = build_graph(context=Context(model=script.spec, max_turns=1), checkpointer=InMemorySaver())
     first = [file("a.csv", "old"), file("a.csv", "x,\u00e9\n"), file("program.py", "no")]
     state = State.model_validate(await graph.ainvoke({"messages": [asked("How many?", *first)]}, THREAD))
-    assert state.memory[0].action.result.output == "x,\u00e9\n print"
+    assert state.memory[0].action.result.output == "2 x,\u00e9\n True"
     state = State.model_validate(await graph.ainvoke({"messages": [HumanMessage("And now?")]}, THREAD))
-    assert state.memory[0].action.result.output == "x,\u00e9\n print"
+    assert state.memory[0].action.result.output == "2 x,\u00e9\n True"
     assert state.question.startswith("And now?\n\nThe file a.csv, which a program can open:\nx,\u00e9\n\nThe file")
     assert "a.csv" not in script.asked("follow_up")[0][1].text
