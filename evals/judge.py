@@ -23,7 +23,7 @@ from pydantic import BaseModel, Field
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.context import DETERMINISTIC, Model, is_decision_model, name_of
 from agentflow.graph.models.loading import aload_model, complete, decide
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import misconfigured
 from agentflow.graph.run.trace import append
 from agentflow.nodes.reply_parsing import bare, read_labels
 from agentflow.tools.json_codec import readable_lines
@@ -71,11 +71,8 @@ def cached_judge(model: Model) -> "Judge":
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ModelError(
-            f"the judge's replies cannot be kept in {cache.parent} ({error.strerror}); set XDG_CACHE_HOME",
-            configuration=True,
-            code="unwritable",
-        ) from error
+        problem = f"the judge's replies cannot be kept in {cache.parent} ({error.strerror}); set XDG_CACHE_HOME"
+        raise misconfigured("unwritable", problem) from error
     return Judge(model, cache=cache)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentflow.graph.confidence import AUTO, OFF
 from agentflow.graph.context import Context
-from agentflow.graph.models.spec import PROVIDERS, ModelError, parse
+from agentflow.graph.models.spec import PROVIDERS, ModelError, misconfigured, parse
 from agentflow.tools.encyclopedia.choice import LIVE
 from agentflow.tools.encyclopedia.encyclopedia import provider
 from agentflow.tools.search_cache import parse_mode
@@ -78,9 +78,7 @@ def _check_file(name: str) -> None:
 
 
 def _refused(what: str, instead: str) -> ModelError:
-    return ModelError(
-        f"a client's settings may not name {one_line(what, 200)}; {instead}", configuration=True, code="not_granted"
-    )
+    return misconfigured("not_granted", f"a client's settings may not name {one_line(what, 200)}; {instead}")
 
 
 def granted(variable: str) -> list[str]:

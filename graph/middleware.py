@@ -19,7 +19,7 @@ from agentflow.graph.agent import in_background, with_models
 from agentflow.graph.context import Context, Model
 from agentflow.graph.conversation import quiet
 from agentflow.graph.models.loading import ask
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import misconfigured
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.nodes import planner, verifier
 from agentflow.nodes.approval import read_decision
@@ -94,10 +94,9 @@ class VerifierMiddleware(AgentMiddleware[CheckedState, Any, Any]):
             ModelError: A person may be asked, and there is no checkpointer to keep the agent until then.
         """
         if self.ask_person and not has_checkpointer():
-            raise ModelError(
+            raise misconfigured(
+                "no_checkpointer",
                 "ask_person needs a checkpointer, which keeps the agent while it waits: create_agent(checkpointer=...)",
-                configuration=True,
-                code="no_checkpointer",
             )
         return {"checks": 0, "verdict": {}}
 

@@ -19,7 +19,7 @@ from langchain_core.tools import BaseTool, tool
 
 from agentflow.graph.context import Context, Model, Sampling
 from agentflow.graph.models.loading import aload_model, called_by, complete
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import ModelError, misconfigured
 from agentflow.tools import external
 from agentflow.tools.base_generator import Ask
 from agentflow.tools.card import ToolCard
@@ -98,7 +98,7 @@ class Toolbox:
         found.warn()
         if not found.tools:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in found.unavailable.items())
-            raise ModelError(f"no tool can be used: {reasons}", configuration=True, code="no_tool")
+            raise misconfigured("no_tool", f"no tool can be used: {reasons}")
         return found
 
     async def examine(self, context: Context) -> AvailableTools:
@@ -131,7 +131,7 @@ class Toolbox:
                     external.check_names([*added, *available.sources.items(), (tool.name, spec)])
                     available.add(tool, spec)
             except SpecError as error:
-                raise ModelError(str(error), configuration=True, code=error.code) from error
+                raise misconfigured(error.code, str(error)) from error
             except Unavailable as error:
                 available.unavailable[spec] = str(error)
         for name, tool in self._added.items():

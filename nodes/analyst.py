@@ -16,7 +16,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.conversation import asked
 from agentflow.graph.models.loading import ask
 from agentflow.graph.models.providers import Profile
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import misconfigured
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
 from agentflow.graph.toolbox import Toolbox
@@ -101,9 +101,5 @@ def begin(state: InputState, context: Context) -> dict[str, Any]:
 def _question(state: InputState) -> str:
     last = asked(state.messages)
     if last is None or not (question := texts(last)):
-        raise ModelError(
-            "there is no question: a person's last message must hold it as text",
-            configuration=True,
-            code="no_question",
-        )
+        raise misconfigured("no_question", "there is no question: a person's last message must hold it as text")
     return question

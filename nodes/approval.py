@@ -13,7 +13,7 @@ from langgraph.types import interrupt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agentflow.graph.context import Context
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import misconfigured
 from agentflow.graph.state import PendingCall
 from agentflow.nodes.at_most_once import has_checkpointer
 from agentflow.tools.result import ErrorClass, ToolResult
@@ -56,10 +56,9 @@ class ApprovalDecision(BaseModel):
 def require_checkpointer(context: Context) -> None:
     """Raise ModelError if approval is requested and there is no checkpointer to keep the run until then."""
     if context.approve_tools and not has_checkpointer():
-        raise ModelError(
+        raise misconfigured(
+            "no_checkpointer",
             "approve_tools needs a checkpointer, which keeps the run while it waits: build_graph(checkpointer=...)",
-            configuration=True,
-            code="no_checkpointer",
         )
 
 

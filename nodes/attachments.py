@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from agentflow.graph.context import Context, Module
 from agentflow.graph.models.loading import aload_model
 from agentflow.graph.models.providers import corpus_of
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import misconfigured
 from agentflow.tools import python_coder
 from agentflow.tools.untrusted_text import one_line
 
@@ -109,11 +109,10 @@ async def check_attachments(messages: Sequence[BaseMessage], context: Context) -
         for module in READERS:
             if kind in INPUTS and not await _takes(kind, module, context):
                 spec = one_line(context.model_name_of(module), 200)
-                raise ModelError(
+                raise misconfigured(
+                    "no_attachments",
                     f"{_name(block)} cannot be read: {spec}, the model of the {module}, takes no {kind}; name one "
                     "that does",
-                    configuration=True,
-                    code="no_attachments",
                 )
 
 

@@ -17,7 +17,7 @@ from agentflow.evals.baselines.run import ask_in_time, graph_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
 from agentflow.graph.models.providers import Profile
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import misconfigured
 from agentflow.graph.state import Action, Plan, State, Turn, Verdict
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import answer_text
@@ -58,7 +58,7 @@ def build_graph(tools: Sequence[BaseTool | str] = ()) -> Agent:
         context = Context.of(runtime)
         tool = (await toolbox.available_tools(context)).tools.get(SEARCH)
         if tool is None:
-            raise ModelError(f"the agent rag needs {SEARCH} among its tools", configuration=True, code="no_tool")
+            raise misconfigured("no_tool", f"the agent rag needs {SEARCH} among its tools")
         arguments = {"query": state.question}
         result = await run_tool(tool, arguments, state.seconds_left())
         action = Action(arguments=arguments, result=result.shortened(context.memory_tokens))

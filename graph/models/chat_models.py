@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import installed
-from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec
+from agentflow.graph.models.spec import PROVIDERS, ModelError, ModelSpec, misconfigured
 from agentflow.tools.untrusted_text import one_line
 
 _log = logging.getLogger(__name__)
@@ -33,30 +33,20 @@ def initialised(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
 
     if not spec.model:
         raise _unknown(spec)
-    name = f"{spec.provider}:{spec.model}"
+    name = one_line(f"{spec.provider}:{spec.model}", 200)
     address: dict[str, Any] = {"base_url": spec.base_url} if spec.base_url else {}
     try:
         model = init_chat_model(spec.model, model_provider=spec.provider, **address)
     except ImportError as error:
-        raise ModelError(
-            f"{one_line(name, 200)} needs a package: {one_line(error, 200)}", configuration=True, code="not_installed"
-        ) from error
+        raise misconfigured("not_installed", f"{name} needs a package: {one_line(error, 200)}") from error
     except Exception as error:
         # A provider's package reads the user's settings, and may raise any exception.
         if "Supported model providers" in str(error):
             raise _unknown(spec) from error
         reason = f"{type(error).__name__}: {one_line(error, 300)}"
-        raise ModelError(
-            f"{one_line(name, 200)} cannot be made ({reason}); set what it asks for",
-            configuration=True,
-            code="not_loaded",
-        ) from error
+        raise misconfigured("not_loaded", f"{name} cannot be made ({reason}); set what it asks for") from error
     if not spec.base_url and (variable := _missing_key(model)):
-        raise ModelError(
-            f"{one_line(name, 200)} needs an API key; set the environment variable {variable}",
-            configuration=True,
-            code="no_key",
-        )
+        raise misconfigured("no_key", f"{name} needs an API key; set the environment variable {variable}")
     return with_sampling(model, sampling)
 
 
@@ -93,9 +83,8 @@ def _unknown(spec: ModelSpec) -> ModelError:
     meant = get_close_matches(spec.provider, [*installed(), *PROVIDERS], n=1)
     meant = meant or [f"{maker}:{spec.provider}" for start, maker in MAKERS.items() if spec.provider.startswith(start)]
     nearest = f" (did you mean {one_line(meant[0], 80)}?)" if meant else ""
-    return ModelError(
+    return misconfigured(
+        "unknown_provider",
         f"there is no model provider '{one_line(spec.provider, 60)}'{nearest}; write provider:model, where provider is "
         f"one of {ours}, or one that LangChain's init_chat_model knows, such as anthropic",
-        configuration=True,
-        code="unknown_provider",
     )

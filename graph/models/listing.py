@@ -6,7 +6,7 @@ from functools import lru_cache
 import httpx
 from pydantic import AliasChoices, AliasPath, BaseModel, Field
 
-from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError
+from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, misconfigured
 from agentflow.tools.untrusted_text import one_line
 
 _TIMEOUT = 3.0
@@ -56,9 +56,7 @@ def with_sole_model(endpoint: Endpoint) -> Endpoint:
     Raises ModelError if the list cannot be requested, or does not have exactly one model.
     """
     if PROVIDERS[endpoint.provider].needs_key:
-        raise ModelError(
-            f"{endpoint.provider} needs a model; write {endpoint.provider}:MODEL", configuration=True, code="no_model"
-        )
+        raise misconfigured("no_model", f"{endpoint.provider} needs a model; write {endpoint.provider}:MODEL")
     name_it = f"write {endpoint.provider}:NAME@{endpoint.base_url}"
     try:
         models = list(context_lengths(endpoint))
@@ -71,9 +69,5 @@ def with_sole_model(endpoint: Endpoint) -> Endpoint:
             code="model_not_listed",
         ) from error
     if len(models) != 1:
-        raise ModelError(
-            f"{endpoint.base_url}: no model is named, and {listed(models)}; {name_it}",
-            configuration=True,
-            code="no_model",
-        )
+        raise misconfigured("no_model", f"{endpoint.base_url}: no model is named, and {listed(models)}; {name_it}")
     return replace(endpoint, model=models[0])

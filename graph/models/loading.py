@@ -22,7 +22,7 @@ from agentflow.graph.models.chat_models import initialised, with_sampling
 from agentflow.graph.models.listing import with_sole_model
 from agentflow.graph.models.providers import installed
 from agentflow.graph.models.reply import CLOSING, MUTE, OPENING, REMEDIES, judged, thoughts, written
-from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, parse
+from agentflow.graph.models.spec import PROVIDERS, Endpoint, ModelError, ModelSpec, endpoint_of, misconfigured, parse
 from agentflow.graph.models.structured import ReplyForm, whole_fields
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
 from agentflow.tools.untrusted_text import one_line
@@ -258,7 +258,7 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
     if provider is None:
         return initialised(spec, sampling)
     if spec.base_url and spec.model.partition(":")[0] not in PROVIDERS:
-        raise ModelError(f"{spec.provider} has no URL; leave out @{spec.base_url}", configuration=True, code="bad_url")
+        raise misconfigured("bad_url", f"{spec.provider} has no URL; leave out @{spec.base_url}")
     name = f"{spec.model}@{spec.base_url}" if spec.base_url else spec.model
     try:
         model: BaseChatModel = provider.load()(name, sampling)
@@ -268,10 +268,9 @@ def _from_entry_point(spec: ModelSpec, sampling: Sampling) -> BaseChatModel:
         # The provider is a third-party package that reads the user's files, and may raise any exception.
         what = f"{spec.provider}:{spec.model}" if spec.model else spec.provider
         reason = f"{type(error).__name__}: {one_line(error, 200)}"
-        raise ModelError(
+        raise misconfigured(
+            "not_loaded",
             f"{one_line(what, 200)} cannot be loaded ({reason}); check its name or directory, and that what it needs "
             "is installed",
-            configuration=True,
-            code="not_loaded",
         ) from error
     return model

@@ -39,6 +39,11 @@ class ModelError(CodedError, RuntimeError):
         self.configuration = configuration
 
 
+def misconfigured(code: str, message: str) -> ModelError:
+    """Return an error in the settings, which a retry cannot help."""
+    return ModelError(message, code=code, configuration=True)
+
+
 @dataclass(frozen=True)
 class Provider:
     """A service with OpenAI's chat completions API."""
@@ -111,21 +116,13 @@ def parse(spec: str) -> ModelSpec:
     name, base_url = (text, None) if at < 0 else (text[:at], text[at + 1 :])
     provider, _, model = name.partition(":")
     if not provider:
-        raise ModelError(
-            "no model is named; write provider:model, such as ollama:qwen2.5:7b", configuration=True, code="no_model"
-        )
+        raise misconfigured("no_model", "no model is named; write provider:model, such as ollama:qwen2.5:7b")
     if not spec.isprintable() or any(character.isspace() for character in base_url or ""):
-        raise ModelError(
-            "a model's name has no line breaks, and a URL no spaces; write it again",
-            configuration=True,
-            code="bad_spec",
-        )
+        raise misconfigured("bad_spec", "a model's name has no line breaks, and a URL no spaces; write it again")
     _, sign, version = model.rpartition("@")
     if provider in PROVIDERS and base_url is None and sign and not re.fullmatch(r"[\d-]+", version):
-        raise ModelError(
-            f"what follows @ in '{one_line(spec, 100)}' is no URL; write {provider}:NAME@http://HOST:PORT/v1",
-            configuration=True,
-            code="bad_url",
+        raise misconfigured(
+            "bad_url", f"what follows @ in '{one_line(spec, 100)}' is no URL; write {provider}:NAME@http://HOST:PORT/v1"
         )
     return ModelSpec(provider, model, _checked(base_url) if base_url else None)
 
@@ -138,27 +135,22 @@ def endpoint_of(spec: ModelSpec) -> Endpoint:
     provider = PROVIDERS[spec.provider]
     base_url = spec.base_url or provider.base_url
     if base_url is None:
-        raise ModelError(
+        raise misconfigured(
+            "no_url",
             f"{spec.provider} needs a base URL; write {spec.provider}:{spec.model or 'NAME'}@http://HOST:PORT/v1",
-            configuration=True,
-            code="no_url",
         )
     key = os.environ.get(provider.key_variable, "").strip()
     if not key and provider.needs_key:
-        raise ModelError(
-            f"{spec.provider} needs an API key; set the environment variable {provider.key_variable}",
-            configuration=True,
-            code="no_key",
+        raise misconfigured(
+            "no_key", f"{spec.provider} needs an API key; set the environment variable {provider.key_variable}"
         )
     if not (key.isascii() and key.isprintable()):
-        raise ModelError(
-            f"{provider.key_variable} is not an API key; copy the key again", configuration=True, code="bad_key"
-        )
+        raise misconfigured("bad_key", f"{provider.key_variable} is not an API key; copy the key again")
     remember(key)
     seconds = os.environ.get(SILENCE_VARIABLE, "").strip() or DEFAULT_SILENCE
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", seconds):
         remedy = f"set it to a number of seconds, such as {DEFAULT_SILENCE}, or unset it"
-        raise ModelError(f"{SILENCE_VARIABLE} is not a time: {remedy}", configuration=True, code="bad_seconds")
+        raise misconfigured("bad_seconds", f"{SILENCE_VARIABLE} is not a time: {remedy}")
     return Endpoint(spec.provider, spec.model, base_url, key or NO_KEY, float(seconds))
 
 
@@ -166,14 +158,11 @@ def _checked(base_url: str) -> str:
     try:
         url = httpx.URL(base_url)
     except (httpx.InvalidURL, ValueError) as error:
-        raise ModelError(
-            f"what follows @ is no URL ({error}); write http://HOST:PORT/v1", configuration=True, code="bad_url"
-        ) from error
+        raise misconfigured("bad_url", f"what follows @ is no URL ({error}); write http://HOST:PORT/v1") from error
     port_is_wrong = url.port is not None and not 0 < url.port < 65536
     if url.userinfo or url.query or url.fragment or not url.host or port_is_wrong:
-        raise ModelError(
+        raise misconfigured(
+            "bad_url",
             "a base URL is scheme, host, port and path; write http://HOST:PORT/v1, and put a key in the environment",
-            configuration=True,
-            code="bad_url",
         )
     return base_url.rstrip("/")

@@ -22,7 +22,7 @@ from pydantic import PrivateAttr
 
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import knows_only
-from agentflow.graph.models.spec import ModelError
+from agentflow.graph.models.spec import ModelError, misconfigured
 from agentflow.nodes.planner import PROMPT
 from agentflow.rl.micro.declining import DecliningEngine
 from agentflow.rl.micro.engine import Completion, ContextWindowExceeded, Engine
@@ -185,10 +185,10 @@ def checkpoint(model: str = "") -> Checkpoint:
     except OSError as error:
         remedy = "install the package again" if model in SHIPPED else "name the directory of a checkpoint"
         message = f"there is no embedded model in {directory} ({error.strerror or error}); {remedy}"
-        raise ModelError(message, configuration=True, code="no_checkpoint") from error
+        raise misconfigured("no_checkpoint", message) from error
     except ValueError as error:
         message = f"the checkpoint in {directory} cannot be used: {error}; make it again"
-        raise ModelError(message, configuration=True, code="bad_checkpoint") from error
+        raise misconfigured("bad_checkpoint", message) from error
 
 
 _LOADING = threading.Lock()
