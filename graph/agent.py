@@ -6,7 +6,7 @@ One conditional edge, on the verifier's signal, decides between another round an
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
@@ -16,12 +16,12 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from agentflow.graph.context import Context, Model, Module
-from agentflow.graph.conversation import conversing, quiet
+from agentflow.graph.conversation import Node, conversing, quiet
 from agentflow.graph.custom_node import CustomNode, checked_nodes
 from agentflow.graph.recursion_limit import OwnRecursionLimit
 from agentflow.graph.state import InputState, State
@@ -139,9 +139,6 @@ def after_executor(state: State) -> Literal["executor", "verifier"]:
 def after_verifier(state: State) -> Literal["planner", "generator"]:
     """Start another round unless the run is answered or out of turns or time."""
     return "planner" if state.status == "running" else "generator"
-
-
-Node = Callable[[Any, Runtime[Context]], Awaitable[dict[str, Any]]]
 
 
 class NodeRunnable(Runnable[Any, dict[str, Any]]):

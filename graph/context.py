@@ -81,10 +81,7 @@ if TYPE_CHECKING:
     Model = str | BaseChatModel
 else:
     Model = Annotated[
-        Any,
-        PlainValidator(_is_model),
-        PlainSerializer(name_of, return_type=str),
-        WithJsonSchema({"type": "string"}),
+        Any, PlainValidator(_is_model), PlainSerializer(name_of, return_type=str), WithJsonSchema({"type": "string"})
     ]
 
 

@@ -9,7 +9,7 @@ Inside another chain or graph, these names may be that one's own.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import DEFAULT_RECURSION_LIMIT, var_child_runnable_config
@@ -17,17 +17,12 @@ from langgraph.graph.state import CompiledStateGraph
 
 from agentflow.tools.langchain_tracing import redact_langchain_tracing
 
-_State = TypeVar("_State")
-_Context = TypeVar("_Context")
-_Input = TypeVar("_Input")
-_Output = TypeVar("_Output")
 
-
-class OwnRecursionLimit(CompiledStateGraph[_State, _Context, _Input, _Output]):  # type: ignore[type-var]
+class OwnRecursionLimit(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph whose limit is that of `with_config`, unless a run gives another."""
 
     @classmethod
-    def of(cls, compiled: CompiledStateGraph[_State, _Context, _Input, _Output]) -> Any:  # type: ignore[type-var]
+    def of(cls, compiled: CompiledStateGraph[Any, Any, Any, Any]) -> Any:
         """Return the same graph as an instance of this class."""
         return cls(**vars(compiled))
 

@@ -23,7 +23,7 @@ from agentflow.graph.models.spec import ModelError, misconfigured
 from agentflow.tools import external
 from agentflow.tools.base_generator import Ask
 from agentflow.tools.card import ToolCard
-from agentflow.tools.catalogue import STANDARD_TOOLS, availability, standard_tools
+from agentflow.tools.catalogue import STANDARD_TOOLS, availability, standard_tool
 from agentflow.tools.external import SpecError, Unavailable, is_external
 from agentflow.tools.result import ErrorClass, ToolFailure
 from agentflow.tools.search_settings import SearchSettings
@@ -142,8 +142,7 @@ class Toolbox:
         if not is_external(spec):
             if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, search)):
                 raise Unavailable(problem)
-            built = await asyncio.to_thread(standard_tools, [spec], ask, search)  # which may read a corpus
-            return list(built.values())
+            return [await asyncio.to_thread(standard_tool, spec, ask, search)]  # which may read a corpus
         if spec not in self._specs and spec not in granted_tools():
             raise SpecError(
                 f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph", code="not_granted"

@@ -15,7 +15,6 @@ from langgraph.types import Overwrite
 from agentflow.graph.context import Context
 from agentflow.graph.conversation import asked
 from agentflow.graph.models.loading import ask
-from agentflow.graph.models.providers import Profile
 from agentflow.graph.models.spec import misconfigured
 from agentflow.graph.prompts import fill
 from agentflow.graph.state import InputState
@@ -30,8 +29,6 @@ PROMPT = """\
 You prepare a question for an agent that can use these tools: {tools}.
 Say in at most three short lines what kind of answer is asked for, which facts or computations it takes and in which \
 order, and what to beware of. Do not answer the question."""
-
-PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": PROMPT}
 
 MAX_CHARACTERS = 2000
 

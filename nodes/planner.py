@@ -68,16 +68,8 @@ EXAMPLES = {
         "opens, closes = datetime(2024, 1, 1, 8, 0), datetime(2024, 1, 1, 18, 30)\n"
         "hours = (closes - opens).total_seconds() / 3600\n# 36 rolls an hour\nprint(36 * hours)\n```",
     ),
-    SIGNS: (
-        "python_coder",
-        SIGNS_STEP,
-        f"```python\n{SIGNS_PROGRAM}\n```",
-    ),
-    OPERA: (
-        "wikipedia_search",
-        "Find out who was the architect of the Sydney Opera House.",
-        "Sydney Opera House",
-    ),
+    SIGNS: ("python_coder", SIGNS_STEP, f"```python\n{SIGNS_PROGRAM}\n```"),
+    OPERA: ("wikipedia_search", "Find out who was the architect of the Sydney Opera House.", "Sydney Opera House"),
 }
 """The tool, the sub-goal and the input of the first plan, by the question.
 

@@ -82,25 +82,21 @@ STANDARD_TOOLS: tuple[str, ...] = tuple(TOOLS)
 OFFLINE_TOOLS: tuple[str, ...] = tuple(name for name, spec in TOOLS.items() if not spec.searches)
 
 
-def standard_tools(names: Iterable[str], ask: Ask, search: SearchSettings) -> dict[str, BaseTool]:
-    """Return the named tools. Raises SpecError or ValueError."""
-    return {name: _spec(name).build(ask, search) for name in names}
+def standard_tool(name: str, ask: Ask, search: SearchSettings) -> BaseTool:
+    """Return the named tool. Raises SpecError or ValueError."""
+    if name not in TOOLS:
+        raise SpecError(_unknown(name), code="unknown_tool")
+    return TOOLS[name].build(ask, search)
 
 
 def standard_cards(names: Iterable[str]) -> dict[str, ToolCard]:
     """Return the cards of the named tools. Raises SpecError or ValueError."""
-    return {name: ToolCard.of(tool) for name, tool in standard_tools(names, _no_model, SearchSettings()).items()}
+    return {name: ToolCard.of(standard_tool(name, _no_model, SearchSettings())) for name in names}
 
 
 def availability(name: str, search: SearchSettings) -> str | None:
     """Return None if the tool is available, else one line on the remedy. Checks this machine only."""
     return TOOLS[name].problem(search) if name in TOOLS else _unknown(name)
-
-
-def _spec(name: str) -> ToolSpec:
-    if name not in TOOLS:
-        raise SpecError(_unknown(name), code="unknown_tool")
-    return TOOLS[name]
 
 
 def _unknown(name: str) -> str:

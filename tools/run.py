@@ -14,7 +14,6 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
@@ -58,7 +57,6 @@ async def run_tool(
     tool: BaseTool,
     arguments: dict[str, Any],
     timeout: float,  # noqa: ASYNC109 - a timeout becomes a result, not an exception
-    config: RunnableConfig | None = None,
 ) -> ToolResult:
     """Call `tool` with `arguments` within `timeout` seconds, and return the result.
 
@@ -68,15 +66,14 @@ async def run_tool(
     """
     through = interposed.get()
     if through is None:
-        return await _call(tool, arguments, timeout, config)
-    return await through(tool.name, arguments, lambda: _call(tool, arguments, timeout, config))
+        return await _call(tool, arguments, timeout)
+    return await through(tool.name, arguments, lambda: _call(tool, arguments, timeout))
 
 
 async def _call(
     tool: BaseTool,
     arguments: dict[str, Any],
     timeout: float,  # noqa: ASYNC109 - as in `run_tool`
-    config: RunnableConfig | None,
 ) -> ToolResult:
     start = time.perf_counter()
 
@@ -90,7 +87,7 @@ async def _call(
             # The whole call instead of its arguments: otherwise LangChain does not report errors that a tool handled
             # itself, and could mistake arguments that include "type" for a call.
             call = {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(arguments)}
-            reply = await tool.ainvoke(call, config)
+            reply = await tool.ainvoke(call)
     except (GraphBubbleUp, SandboxError):
         raise
     except ToolFailure as failure:

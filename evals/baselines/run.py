@@ -9,8 +9,9 @@ from langchain_core.messages import BaseMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from agentflow.graph.agent import RECURSION_LIMIT, Agent, Node, NodeRunnable
+from agentflow.graph.agent import RECURSION_LIMIT, Agent, NodeRunnable
 from agentflow.graph.context import Context, Module
+from agentflow.graph.conversation import Node
 from agentflow.graph.models.loading import ask
 from agentflow.graph.state import InputState, State
 from agentflow.nodes.analyst import begin

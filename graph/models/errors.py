@@ -12,7 +12,7 @@ from langchain_core.exceptions import ContextOverflowError
 
 from agentflow.graph.models.context_length import fitting, is_overflow, stated
 from agentflow.graph.models.listing import context_lengths, listed
-from agentflow.graph.models.spec import SILENCE_VARIABLE, Endpoint, ModelError
+from agentflow.graph.models.spec import PROVIDERS, SILENCE_VARIABLE, Endpoint, ModelError
 from agentflow.tools.untrusted_text import one_line
 
 _SETTINGS = frozenset({"model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stop", "seed"})
@@ -62,7 +62,8 @@ def _explain_status(endpoint: Endpoint, error: openai.APIStatusError) -> tuple[s
     detail = _detail(endpoint, error)
     match error.status_code:
         case 401:
-            return "key_refused", f"the API key was not accepted (401); set {endpoint.key_variable} to a valid key"
+            variable = PROVIDERS[endpoint.provider].key_variable
+            return "key_refused", f"the API key was not accepted (401); set {variable} to a valid key"
         case 403:
             return "forbidden", f"access refused (403): {detail}; use a key that may use this model, or another model"
         case 404:

@@ -95,11 +95,6 @@ class Endpoint:
     silence: float
     """Maximum seconds until a part of a streamed reply; 0 for any."""
 
-    @property
-    def key_variable(self) -> str:
-        """Return the environment variable of the key."""
-        return PROVIDERS[self.provider].key_variable
-
     def without_key(self, text: str) -> str:
         """Return `text` without the key, which a server may have repeated in it."""
         return text if self.key == NO_KEY else text.replace(self.key, "***")

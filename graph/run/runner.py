@@ -14,12 +14,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.runnables.config import (
-    RunnableConfig,
-    merge_configs,
-    set_config_context,
-    var_child_runnable_config,
-)
+from langchain_core.runnables.config import RunnableConfig, merge_configs, set_config_context, var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt

@@ -8,15 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    computed_field,
-    model_serializer,
-)
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, computed_field
 
 from agentflow.graph.run.failure import cause_of, sentence_of
 from agentflow.graph.run.recorder import RunCalls, calls_file, calls_line
@@ -79,7 +71,7 @@ class Tokens(BaseModel):
     total_tokens: int = 0
     calls: int = 0
     """Replies that were counted."""
-    cost: float | None = None
+    cost: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
     """US dollars, where the server reports them."""
 
     def __add__(self, other: "Tokens") -> "Tokens":
@@ -91,10 +83,6 @@ class Tokens(BaseModel):
             calls=self.calls + other.calls,
             cost=sum(costs) if costs else None,
         )
-
-    @model_serializer(mode="wrap")
-    def _without_unknown_cost(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in serialize(self).items() if value is not None}
 
 
 class Usage(BaseModel):

@@ -184,21 +184,17 @@ def _path(kind: Kind, name: str, caller: Operation | None, metadata: Mapping[str
     """Return the nodes and the named subgraphs around an operation, the outermost first, itself included.
 
     A subgraph that a tool or a node calls has the name that it was compiled with: `tools/researcher/model`. Without a
-    caller, the path is that of LangGraph's namespace.
+    caller, the path is that of LangGraph's namespace: research and planner for `research:ID|planner:ID`.
     """
     if caller is None:
-        names = namespace_nodes(str(metadata.get("langgraph_checkpoint_ns", "")))
+        parts = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")
+        # A part without an id only numbers the graphs that one node called.
+        names = tuple(part.partition(":")[0] for part in parts if ":" in part)
         return names or tuple(filter(None, [str(metadata.get("langgraph_node") or "")]))
     if kind != "module":
         return caller.path
     inner = caller.name not in (UNNAMED, *caller.path[-1:]) and caller.path
     return (*caller.path, caller.name, name) if inner else (*caller.path, name)
-
-
-def namespace_nodes(namespace: str) -> tuple[str, ...]:
-    """Return the nodes in a namespace of LangGraph's: research and planner for `research:ID|planner:ID`."""
-    # A part without an id only numbers the graphs that one node called.
-    return tuple(part.partition(":")[0] for part in namespace.split("|") if ":" in part)
 
 
 def _turn_of(module: str, inputs: object) -> int | None:

@@ -81,8 +81,6 @@ class Sink(Protocol):
 
     def begin(self, operation: Operation) -> None:
         """Receive an operation that begins."""
-        ...
 
     def end(self, operation: Operation) -> None:
         """Receive an operation that has ended, after all its parts."""
-        ...

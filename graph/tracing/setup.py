@@ -47,17 +47,13 @@ def tracing(to: str, *, content: bool | None = None) -> Iterator[None]:
         yield
 
 
-def tracing_from_environment() -> None:
-    """Turn on the tracing of AGENTFLOW_TRACING until the process ends. Raises TracingError."""
-    if to := os.environ.get(VARIABLE, "").strip():
-        _for_process(to)
-
-
 @lru_cache(maxsize=1)
-def _for_process(to: str) -> None:
-    stack = ExitStack()
-    stack.enter_context(tracing(to))
-    atexit.register(stack.close)
+def tracing_from_environment() -> None:
+    """Turn on the tracing of AGENTFLOW_TRACING, once, until the process ends. Raises TracingError."""
+    if to := os.environ.get(VARIABLE, "").strip():
+        stack = ExitStack()
+        stack.enter_context(tracing(to))
+        atexit.register(stack.close)
 
 
 def _open(stack: ExitStack, name: str, rest: str, *, content: bool) -> None:

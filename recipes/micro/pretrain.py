@@ -27,7 +27,7 @@ from transformers.cache_utils import DynamicLayer
 
 from agentflow.evals.atlas.encyclopedia import index_path
 from agentflow.rl.micro.tokenizer import END, PAD, SPECIAL_TOKENS, MicroTokenizer
-from agentflow.tools.catalogue import standard_tools
+from agentflow.tools.catalogue import standard_tool
 from agentflow.tools.result import ErrorClass, ToolResult
 from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import SearchSettings
@@ -360,7 +360,7 @@ def atlas_search() -> Search:
     async def ask(prompt: str) -> str:
         raise RuntimeError("wikipedia_search asks no model")
 
-    tool = standard_tools(["wikipedia_search"], ask, SearchSettings(corpus=str(index_path())))["wikipedia_search"]
+    tool = standard_tool("wikipedia_search", ask, SearchSettings(corpus=str(index_path())))
 
     def search(query: str) -> ToolResult:
         result = asyncio.run(run_tool(tool, {"query": query}, timeout=10))

@@ -45,7 +45,6 @@ class Encyclopedia(Protocol):
 
     async def find(self, name: str, k: int) -> Found:
         """Return the page titled `name` and up to `k` others. Raises ToolFailure."""
-        ...
 
 
 class LocalEncyclopedia:

@@ -51,7 +51,6 @@ class SearchProvider(Protocol):
 
     async def search(self, query: str, k: int) -> SearchResult:
         """Return up to `k` hits. Raises ToolFailure."""
-        ...
 
 
 def key_in(variables: Sequence[str]) -> str:

@@ -82,9 +82,8 @@ class ForkServerClient:
 
     def _launch(self, control: int) -> "subprocess.Popen[bytes]":
         surroundings = json.dumps(dataclasses.asdict(tiers.surroundings(self.tier, self._folders)))
-        server = interpreter.command("fork_server", tiers.home(self.tier), str(control), surroundings)
         return subprocess.Popen(  # noqa: S603 - a command built here
-            tiers.command(self.tier, server),
+            tiers.command(self.tier, str(control), surroundings),
             pass_fds=[control],
             cwd="/",
             env=interpreter.ENVIRONMENT,

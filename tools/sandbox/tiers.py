@@ -43,15 +43,11 @@ def candidates() -> list[str]:
     return ["bwrap" if _has_roots_rights() else "bwrap-userns", "landlock"]
 
 
-def home(tier: str) -> str:
-    """Return the path of the `agentflow` package for the fork server of `tier`, which is any but `SUBPROCESS`."""
-    return str(interpreter.home()) if tier == "landlock" else bubblewrap.HOME
-
-
-def command(tier: str, server: list[str]) -> list[str]:
-    """Return the command that starts a fork server in `tier`, from that of a bare one. Raises SandboxError."""
+def command(tier: str, *arguments: str) -> list[str]:
+    """Return the command that starts a fork server in `tier`, which is any but `SUBPROCESS`. Raises SandboxError."""
     if tier == "landlock":
-        return server
+        return interpreter.command("fork_server", str(interpreter.home()), *arguments)
+    server = interpreter.command("fork_server", bubblewrap.HOME, *arguments)
     return bubblewrap.command(server, user_namespace=tier == "bwrap-userns")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from agentflow.tools.base_generator import prompt
 from agentflow.tools.card import RUN, UNKNOWN, model_behind
-from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS, availability, standard_tools
+from agentflow.tools.catalogue import OFFLINE_TOOLS, STANDARD_TOOLS, availability, standard_tool
 from agentflow.tools.mcp.spec import SpecError
 from agentflow.tools.search_settings import SearchSettings
 from tests.failing import fails
@@ -14,13 +14,12 @@ async def ask(text: str) -> str:
     return f"answered: {text}"
 
 
-async def test_only_the_named_tools_are_built_and_ask_the_given_model() -> None:
-    tools = standard_tools(["python_coder", "base_generator"], ask, SearchSettings())
+async def test_the_named_tool_is_built_and_asks_the_given_model() -> None:
+    tools = {name: standard_tool(name, ask, SearchSettings()) for name in ("python_coder", "base_generator")}
     assert {name: one.name for name, one in tools.items()} == {name: name for name in tools}
-    assert list(tools) == ["python_coder", "base_generator"]
     assert await tools["base_generator"].ainvoke({"query": "hello"}) == f"answered: {prompt('hello')}"
     with fails(SpecError, "unknown_tool", "calculator", *STANDARD_TOOLS):
-        standard_tools(["calculator"], ask, SearchSettings())
+        standard_tool("calculator", ask, SearchSettings())
     assert "'calculator'" in (availability("calculator", SearchSettings()) or "")
 
 
@@ -28,7 +27,7 @@ async def test_only_the_named_tools_are_built_and_ask_the_given_model() -> None:
 
 
 def behind(search: SearchSettings) -> dict[str, str]:
-    return {name: model_behind(one) for name, one in standard_tools(STANDARD_TOOLS, ask, search).items()}
+    return {name: model_behind(standard_tool(name, ask, search)) for name in STANDARD_TOOLS}
 
 
 def test_the_standard_tools_all_say_it(monkeypatch: pytest.MonkeyPatch) -> None:

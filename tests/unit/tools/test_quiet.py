@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agentflow.nodes.reply_parsing import parsed
-from agentflow.tools.catalogue import standard_tools
+from agentflow.tools.catalogue import standard_tool
 from agentflow.tools.quiet import without_warnings
 from agentflow.tools.search_settings import SearchSettings
 
@@ -22,7 +22,7 @@ def test_what_ignores_warnings_in_many_threads_leaves_the_filters_as_they_were()
         if number % 2:
             assert parsed(r'"\d"')
         else:
-            standard_tools(["python_coder"], ask, SearchSettings())
+            standard_tool("python_coder", ask, SearchSettings())
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(work, range(200)))

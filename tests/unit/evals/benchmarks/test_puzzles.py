@@ -8,7 +8,7 @@ from agentflow.evals.atlas.arithmetic import first_expression, search_program
 from agentflow.evals.benchmarks.catalogue import benchmark
 from agentflow.evals.benchmarks.puzzles import solution
 from agentflow.evals.scorers.expression import makes_target
-from agentflow.tools.catalogue import standard_tools
+from agentflow.tools.catalogue import standard_tool
 from agentflow.tools.run import run_tool
 from agentflow.tools.search_settings import SearchSettings
 from tests.waiting import LAST_RESORT
@@ -51,7 +51,7 @@ async def test_the_program_prints_what_the_function_finds(numbers, target):
     async def ask(prompt: str) -> str:
         raise AssertionError("python_coder asks no model")
 
-    tool = standard_tools(["python_coder"], ask, SearchSettings())["python_coder"]
+    tool = standard_tool("python_coder", ask, SearchSettings())
     found = first_expression(numbers, target)
     result = await run_tool(tool, {"code": search_program(numbers, target)}, timeout=LAST_RESORT)
     assert (result.output if result.status == "ok" else None) == found
