@@ -37,6 +37,9 @@ from agentflow.tools.langchain_tracing import redact_langchain_tracing
 Agent = CompiledStateGraph[State, Context, Any, State]
 Result = TypeVar("Result")
 
+THREAD = "agentflow"
+"""Beginning of the names of the threads with background event loops."""
+
 RECURSION_LIMIT = 650
 """Maximum number of node runs per question. It exceeds 100 turns of six node runs (with approval, and a mark before a
 call with side effects), so that a run ends by turns or time.
@@ -171,19 +174,23 @@ class NodeRunnable(Runnable[Any, dict[str, Any]]):
 
 
 def in_background(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine on a shared background event loop, and wait for its result."""
+    """Run a coroutine on a shared background event loop, and wait for its result.
+
+    A call from such a loop, which now waits, as an `async` tool may make it, gets a further one.
+    """
+    caller = threading.current_thread().name
     # The task inherits this thread's contextvars, which carry callbacks, the runtime and interrupts.
-    running = asyncio.run_coroutine_threadsafe(coroutine, _background_loop())
+    running = asyncio.run_coroutine_threadsafe(coroutine, _background_loop(caller if caller.startswith(THREAD) else ""))
     try:
         return running.result()
     finally:
         running.cancel()  # Ctrl-C in the caller must not leave it running
 
 
-@lru_cache(maxsize=1)
-def _background_loop() -> asyncio.AbstractEventLoop:
+@lru_cache
+def _background_loop(caller: str) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="agentflow", daemon=True).start()
+    threading.Thread(target=loop.run_forever, name=f"{THREAD}/{caller}", daemon=True).start()
     return loop
 
 

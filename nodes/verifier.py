@@ -64,7 +64,7 @@ MAX_CALL = 300
 MAX_CHARACTERS = 1500
 _SIGNALS: dict[str, Signal] = {"stop": "stop", "continue": "continue"}
 _BOOLEANS: dict[str, Signal] = {"true": "stop", "false": "continue"}
-_REASON = re.compile(r"\W*continue\b[\s,.:;-]*(?:since\b|because\b)?[\s.]*(?P<why>[^\n]*)", re.IGNORECASE)
+_REASON = re.compile(r"\W*continue\b[\s,.:;*_-]*(?:since\b|because\b)?[\s.]*(?P<why>[^\n]*)", re.IGNORECASE)
 _NEGATIONS = {"not", "never", "cannot", "can't", "don't"}
 
 
@@ -147,9 +147,11 @@ def parse(text: str) -> Verdict:
     """Parse the verifier's reply. Never raises, and never stops a run on a word that only resembles a verdict."""
     reply = unfence(spoken(text))
     found = read_labels(text, LABELS)
-    signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(reply.rpartition("\n")[2]).lower())
+    rest, _, last = reply.rpartition("\n")
+    signal = _signal(found["verdict"]) if "verdict" in found else _SIGNALS.get(bare(last).lower())
+    said = _before_verdict(reply if "verdict" in found or signal is None else rest)
     reason = _REASON.match(found.get("verdict", ""))
-    analysis = found.get("analysis") or _before_verdict(reply) or (reason["why"] if reason else "")
+    analysis = found.get("analysis") or said or (reason["why"] if reason else "")
     analysis = cut(analysis, MAX_CHARACTERS, "")
     if signal is None:
         return Verdict(analysis=f"{analysis} {UNREADABLE}".strip(), signal="continue")

@@ -76,7 +76,7 @@ class ToolCard(BaseModel):
     @property
     def text_argument(self) -> str:
         """The name of the tool's argument if it has only one and that is text, else ""."""
-        properties = _properties(self.arguments)
+        properties: dict[str, dict[str, Any]] = self.arguments.get("properties", {})
         name, schema = next(iter(properties.items()), ("", {}))
         return name if len(properties) == 1 and schema.get("type") == "string" and "enum" not in schema else ""
 
@@ -89,7 +89,7 @@ class ToolCard(BaseModel):
         """Return what the tool's only argument is."""
         if self.takes_program:
             return "one complete program in a ```python block, which prints its result"
-        return _cut(str(_properties(self.arguments)[self.text_argument].get("description", "")), "argument")
+        return _cut(str(self.arguments["properties"][self.text_argument].get("description", "")), "argument")
 
     def describe_arguments(self) -> list[str]:
         """Return one line per argument: name, type, whether it is optional, and its description.
@@ -97,8 +97,7 @@ class ToolCard(BaseModel):
         If that is too long, descriptions are left out and required arguments come first. If it still is, as many as
         fit.
         """
-        properties = _properties(self.arguments)
-        required = _required(self.arguments)
+        properties, required = self.arguments.get("properties", {}), self.arguments.get("required", [])
         lines = [_describe(name, schema, name in required) for name, schema in properties.items()]
         if _bytes("\n".join(lines)) <= _BYTES["arguments"]:
             return lines
@@ -114,7 +113,7 @@ class ToolCard(BaseModel):
         own = (tool.metadata or {}).get("agentflow")
         own = own if isinstance(own, dict) else {}
         documented = str(function.get("description") or "")
-        schema = function.get("parameters") or {"type": "object", "properties": {}}
+        schema = parameters(tool)
         limits = str(own.get("limits") or "; ".join(_LIMITS.findall(documented)))
         examples = [*_examples(own, documented, schema)]
         return cls(
@@ -130,6 +129,18 @@ class ToolCard(BaseModel):
             takes_question=own.get("takes_question") is True,
             made_up=not examples,
         )
+
+
+def parameters(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments, with an object for each property, and with the names among them
+    that are required. A server may write null for either, or a boolean for a property.
+    """
+    schema = convert_to_openai_tool(tool)["function"].get("parameters") or {"type": "object"}
+    properties, required = schema.get("properties"), schema.get("required")
+    items = properties.items() if isinstance(properties, dict) else ()
+    known = {str(name): given if isinstance(given, dict) else {} for name, given in items}
+    names = required if isinstance(required, list) else []
+    return {**schema, "properties": known, "required": [name for name in map(str, names) if name in known]}
 
 
 def _examples(own: dict[str, Any], documented: str, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -150,8 +161,7 @@ def _can_be_shown(example: object) -> bool:
 
 def _illustration(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """Return an example call with the required arguments, with values from the schema where it has some."""
-    properties = _properties(schema)
-    shown = {name: _value(properties[name]) for name in _required(schema)}
+    shown = {name: _value(schema["properties"][name]) for name in schema["required"]}
     return [shown] if shown and _can_be_shown(shown) else []
 
 
@@ -176,18 +186,6 @@ def _describe(name: str, schema: dict[str, Any], required: bool) -> str:
     optional = "" if required else ", optional"
     description = _cut(str(schema.get("description", "")), "argument")
     return f"- {bounded_line(name, 64)} ({_cut(_type(schema), 'name')}{optional}): {description}".rstrip(": ")
-
-
-def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the arguments of a schema. A boolean JSON schema gives an empty one."""
-    found = schema.get("properties")
-    return {str(k): v if isinstance(v, dict) else {} for k, v in found.items()} if isinstance(found, dict) else {}
-
-
-def _required(schema: dict[str, Any]) -> list[str]:
-    found = schema.get("required")
-    names = found if isinstance(found, list) else []
-    return [name for name in names if isinstance(name, str) and name in _properties(schema)]
 
 
 def _type(schema: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ async def _executed(code: str, limits: Limits) -> Outcome:
     outcome = await execute(code, limits, files.get())
     for _ in range(MAX_IMPORTS):
         missing = _UNDEFINED.search(outcome.stderr.rpartition("\nTraceback")[2]) if outcome.status == 1 else None
-        if missing is None or not (line := _import(missing[1], code)) or line in code:
+        if missing is None or not (line := _import(missing[1], code)) or line in code.splitlines():
             break
         code = f"{line}\n{code}"
         outcome = await execute(code, limits, files.get())

@@ -15,10 +15,10 @@ from uuid import uuid4
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
+from agentflow.tools.card import parameters
 from agentflow.tools.redaction import MESSAGE, redacted, without_known
 from agentflow.tools.result import PROVIDER, ErrorClass, ToolFailure, ToolResult
 from agentflow.tools.sandbox.limits import SandboxError
@@ -132,18 +132,18 @@ def argument_problem(tool: BaseTool, arguments: object) -> str | None:
             field = ".".join(str(part) for part in first["loc"]) or "arguments"
             return f"{field}: {first['msg']}"
         return None
-    return _json_schema_problem(convert_to_openai_tool(tool)["function"].get("parameters", {}), arguments)
+    return _json_schema_problem(parameters(tool), arguments)
 
 
 def _json_schema_problem(schema: Mapping[str, Any], arguments: dict[str, Any]) -> str | None:
     """Check required fields and top-level types of a plain JSON schema, as MCP tools have it. The server checks the
     rest.
     """
-    for name in schema.get("required", []):
+    for name in schema["required"]:
         if name not in arguments:
             return f"{name}: Field required"
     for name, value in arguments.items():
-        expected = schema.get("properties", {}).get(name, {}).get("type")
+        expected = schema["properties"].get(name, {}).get("type")
         types = _JSON_TYPES.get(expected) if isinstance(expected, str) else None
         is_bool_as_number = isinstance(value, bool) and expected in ("integer", "number")
         if types and (not isinstance(value, types) or is_bool_as_number):

@@ -47,7 +47,7 @@ def parse_mode(spec: str) -> tuple[str, Path]:
     mode, colon, file = spec.partition(":")
     if mode not in MODES or (colon and (not file or mode == "off")):
         raise ValueError(f"the search cache is one of {', '.join(MODES)}, or MODE:FILE, not '{spec}'")
-    return mode, Path(file) if file else Path(platformdirs.user_cache_dir("agentflow")) / "search.sqlite"
+    return mode, Path(file).expanduser() if file else Path(platformdirs.user_cache_dir("agentflow")) / "search.sqlite"
 
 
 @lru_cache(maxsize=16)

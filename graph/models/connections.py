@@ -34,6 +34,7 @@ from yarl import URL
 from agentflow.graph.models.context_length import is_overflow
 from agentflow.graph.models.errors import out_of_credit
 from agentflow.graph.models.pace import LONGEST, PACE
+from agentflow.graph.models.spec import misconfigured
 from agentflow.graph.models.streamed import events
 from agentflow.tools.web.hosts import tls
 from agentflow.tools.web.rate_limits import asked_to_wait
@@ -232,9 +233,16 @@ def _located(url: URL) -> URL:
 
 @lru_cache(maxsize=512)
 def _proxy(server: URL) -> str | None:
-    """Return the environment's proxy for a server. aiohttp would look it up in a thread, at every request."""
+    """Return the environment's proxy for a server. aiohttp would look it up in a thread, at every request.
+
+    Raises ModelError for a SOCKS proxy, to which aiohttp would speak HTTP.
+    """
     proxies = getproxies()
-    return None if proxy_bypass(str(server.host)) else proxies.get(server.scheme, proxies.get("all"))
+    proxy = None if proxy_bypass(str(server.host)) else proxies.get(server.scheme, proxies.get("all"))
+    if proxy and proxy.lower().startswith("socks"):
+        remedy = f"set {server.scheme.upper()}_PROXY to an HTTP proxy, or NO_PROXY to {server.host}"
+        raise misconfigured("socks_proxy", f"no model is reached through the environment's SOCKS proxy; {remedy}")
+    return proxy
 
 
 async def _closed_with_loop(session: aiohttp.ClientSession) -> AsyncGenerator[None, None]:

@@ -182,6 +182,15 @@ async def test_the_environments_proxy_is_used_but_not_for_servers_that_it_exclud
     assert [request.path for request in proxy.requests] == ["http://model.invalid/v1/chat/completions"]
 
 
+async def test_a_socks_proxy_is_refused_where_it_would_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "socks5://me:secret12@127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with FakeOpenAI(lambda _: "directly") as server:
+        assert await ask(server) == "directly"
+    with fails(ModelError, "socks_proxy", "HTTP_PROXY", "NO_PROXY to other.invalid", configuration=True):
+        await complete(load_model("vllm:m@http://other.invalid/v1"), QUESTION)
+
+
 # Streams
 
 

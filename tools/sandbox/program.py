@@ -14,8 +14,10 @@ import threading
 from types import ModuleType
 from typing import Any
 
-NAME = "program.py"
+NAME = "__program__.py"
+"""No name that a person's own file would have."""
 MAX_MESSAGE = 300
+_PRINT = {"print", "pprint"}
 _STARTERS = ("subprocess", "multiprocessing", "concurrent.futures.process")
 """Prefixes of modules that start processes, including the implementation that they share."""
 
@@ -69,7 +71,7 @@ def _report(error: BaseException) -> None:
 def run(source: str, path: str) -> None:
     """Run the program in a new `__main__` module and print its last value."""
     tree = ast.parse(source, path)
-    last = _last_value(tree, source)
+    last = _last_value(tree)
     main = ModuleType("__main__")
     main.__file__ = path
     sys.modules["__main__"] = main
@@ -83,13 +85,14 @@ def run(source: str, path: str) -> None:
             print(value)
 
 
-def _last_value(tree: ast.Module, source: str) -> ast.expr | None:
+def _last_value(tree: ast.Module) -> ast.expr | None:
     """Return the expression whose value is to be printed at the end, taken out of the tree if it stands there alone."""
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr):
         tree.body.pop()
         return last.value
-    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name) and "print" not in source:
+    prints = any({getattr(node, "id", ""), getattr(node, "attr", "")} & _PRINT for node in ast.walk(tree))
+    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name) and not prints:
         return ast.Name(last.targets[0].id, ast.Load(), lineno=last.lineno, col_offset=0)
     return None
 

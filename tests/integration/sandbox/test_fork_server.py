@@ -96,7 +96,7 @@ def test_a_host_that_forks_has_two(tier: str) -> None:
     """A server cannot be shared with a copy of its host, and the copy must not clean up after the original."""
     program = (Path(__file__).parent / "cases/forks.py.txt").read_text()
     done = python("-c", program)
-    assert done.stdout.splitlines() == ["['program.py']"] * 4, done.stderr
+    assert done.stdout.splitlines() == ["['__program__.py']"] * 4, done.stderr
 
 
 @pytest.mark.slow

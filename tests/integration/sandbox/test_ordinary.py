@@ -30,7 +30,7 @@ def test_a_program_opens_its_files_alone(tier: str) -> None:
     code = "import os\nprint(open('a.csv', encoding='utf-8').read(), sorted(os.listdir('.')))"
     files = {"a.csv": "x,\u00e9\ud800", "program.py": "no", "b.txt": "1" * 1_000_000}
     outcome = server(tier).run(code, Limits(), threading.Event(), files)
-    assert outcome.stdout == "x,\u00e9? ['a.csv', 'b.txt', 'program.py']", outcome.stderr
+    assert outcome.stdout == "x,\u00e9? ['__program__.py', 'a.csv', 'b.txt', 'program.py']", outcome.stderr
     assert "FileNotFoundError" in run(server(tier), code).stderr
 
 
@@ -47,7 +47,7 @@ def test_state_does_not_leak_into_the_next_run(tier: str) -> None:
         " os.listdir('.'), [name for name in sys.modules if name.startswith('agentflow')])"
     )
     assert run(server(tier), change).status == 0
-    assert run(server(tier), look).stdout == "False False 3.141592653589793 False False ['program.py'] []"
+    assert run(server(tier), look).stdout == "False False 3.141592653589793 False False ['__program__.py'] []"
 
 
 @pytest.mark.parametrize("tier", TIERS)

@@ -107,14 +107,14 @@ def test_a_file_is_opened_by_the_end_of_its_name(title: str, name: str | None) -
 async def test_a_program_opens_them_in_later_questions_too(scripted: Script) -> None:
     script = scripted(
         planner="Sub-Goal: read it\nTool: python_coder\nContext: a.csv",
-        executor="{\"code\": \"print(gcd(4, 6), open('a.csv').read(), 'print' in open('program.py').read())\"}",
+        executor="{\"code\": \"print(gcd(4, 6), open('a.csv').read(), open('program.py').read())\"}",
         follow_up="Standalone question: And now?",
     )
     graph = build_graph(context=Context(model=script.spec, max_turns=1), checkpointer=InMemorySaver())
     first = [file("a.csv", "old"), file("a.csv", "x,\u00e9\n"), file("program.py", "no")]
     state = State.model_validate(await graph.ainvoke({"messages": [asked("How many?", *first)]}, THREAD))
-    assert state.memory[0].action.result.output == "2 x,\u00e9\n True"
+    assert state.memory[0].action.result.output == "2 x,\u00e9\n no"
     state = State.model_validate(await graph.ainvoke({"messages": [HumanMessage("And now?")]}, THREAD))
-    assert state.memory[0].action.result.output == "2 x,\u00e9\n True"
+    assert state.memory[0].action.result.output == "2 x,\u00e9\n no"
     assert state.question.startswith("And now?\n\nThe file a.csv, which a program can open:\nx,\u00e9\n\nThe file")
     assert "a.csv" not in script.asked("follow_up")[0][1].text

@@ -134,6 +134,18 @@ async def test_the_tool_as_models_see_it(scripted: Script) -> None:
     assert agent_tool.invoke({"question": "Which word?"}) == "hello"
 
 
+def test_an_async_tool_may_invoke_an_agent(scripted: Script) -> None:
+    inner = build_graph([echo], context=Context(model=scripted().spec))
+
+    async def wait(text: str) -> str:
+        """Ask another agent, and wait."""
+        return str(inner.invoke(question(text))["answer"])
+
+    script = scripted(planner=PLAN.replace("echo", "wait"))
+    found = build_graph([wait], context=Context(model=script.spec)).invoke(question())
+    assert found["memory"][0].action.result.output == "hello"
+
+
 CALL = {"type": "tool_call", "id": "1", "name": "agentflow", "args": {"question": "Which word?"}}
 
 

@@ -210,6 +210,10 @@ def test_our_sentences_are_not_shown_as_a_models_own() -> None:
         ("Verdict: continue, the year is missing", "the year is missing", "continue"),
         ("Verdict: continue, since the program failed", "the program failed", "continue"),
         ("Verdict: continue", "", "continue"),
+        ("Verdict: **continue**", "", "continue"),
+        ("continue", "", "continue"),
+        ("**Stop**", "", "stop"),
+        ("The year is missing.\ncontinue", "The year is missing.", "continue"),
         ('{"Verdict": "stop"}', "", "stop"),
     ],
 )

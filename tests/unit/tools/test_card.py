@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -10,6 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from agentflow.graph.state import Plan
 from agentflow.nodes import executor, planner
 from agentflow.tools.card import MAX_TOKENS, ToolCard
+from agentflow.tools.run import argument_problem
 from agentflow.tools.untrusted_text import mark_untrusted
 
 
@@ -64,6 +66,22 @@ def test_of_many_arguments_the_required_ones_are_there() -> None:
     shown = lines.describe_arguments()
     assert shown[0] == "- argument_199 (string)"
     assert shown[-1] == f"… and {201 - len(shown)} more"
+
+
+@pytest.mark.parametrize("properties", [None, True, [], {"q": None}, {"q": True}, {"q": {"type": "string"}}])
+@pytest.mark.parametrize("required", [None, True, "q", ["q", "z", 1, None, ["q"]]])
+async def test_a_call_fits_a_schema_however_a_server_writes_it(properties: Any, required: Any) -> None:
+    tool = external("", {"type": "object", "properties": properties, "required": required})
+    card = ToolCard.of(tool)
+    assert card.arguments["required"] == (
+        ["q"] if required and isinstance(required, list) and isinstance(properties, dict) else []
+    )
+    assert executor.parse('{"q": "x"}', card) == {"q": "x"}
+    assert executor.reply_form(card).readable('{"q": "x"}')
+    assert (argument_problem(tool, {"q": "x"}), argument_problem(tool, {"q": 1})) == (
+        None,
+        "q: Input should be of type string" if properties == {"q": {"type": "string"}} else None,
+    )
 
 
 NASTY = st.sampled_from(

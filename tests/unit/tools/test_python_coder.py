@@ -57,7 +57,7 @@ async def test_a_failure_is_one_line(code: str, message: str) -> None:
 async def test_equal_programs_print_equal_sets_in_a_fresh_folder_that_is_removed(own_temporary_folder: Path) -> None:
     assert len({(await run("print({str(n) for n in range(50)})")).output for _ in range(2)}) == 1
     code = "import os\nprint(os.listdir('.'))\nopen('left', 'w').write('x')\nos.mkdir('d')"
-    assert [(await run(code)).output for _ in range(2)] == ["['program.py']"] * 2
+    assert [(await run(code)).output for _ in range(2)] == ["['__program__.py']"] * 2
     # A fork server that began meanwhile has a folder there, in which its programs have theirs.
     homes = [own_temporary_folder / name for name in os.listdir(own_temporary_folder)]
     assert [left for home in homes for left in os.listdir(home)] == []

@@ -97,6 +97,7 @@ async def test_modes_and_files(tmp_path: Path) -> None:
     assert search_cache("off") is None
     assert parse_mode("use")[1].name == "search.sqlite"
     assert parse_mode("use:a:b") == ("use", Path("a:b"))
+    assert parse_mode("replay:~/a.sqlite")[1] == Path.home() / "a.sqlite"
     for wrong in ("", "on", "record", "use:", "off:x", "Replay"):
         with pytest.raises(ValueError, match="MODE:FILE"):
             parse_mode(wrong)
