@@ -22,7 +22,7 @@ from agentflow.cli.options import (
     Tracing,
     agent_of,
 )
-from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run, run_with_checkpoints
+from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run
 from agentflow.console.approval import ask_for_approval
 from agentflow.console.runs import RunView, answer_text, print_compared, print_usage
 from agentflow.console.terminal import console, print_json
@@ -81,8 +81,12 @@ def solve(
         stack.enter_context(observing(tracing))
         view = None if as_json else stack.enter_context(RunView(console()))
         question = saved.question if saved else question or ""
-        work = _solve(question, context, view, run, saved, attachments)
-        found = run_with_checkpoints(work, run)
+        try:
+            found = asyncio.run(_solve(question, context, view, run, saved, attachments))
+        except KeyboardInterrupt:
+            if run.thread:
+                say(f"the run is saved; resume it with agentflow solve --thread {run.thread}")
+            raise
     if as_json:
         typer.echo(to_line(found))
     elif found.answer.strip():

@@ -3,8 +3,7 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from agentflow.cli.group import MISUSED, CommandGroup, fail, say
+from agentflow.cli.group import MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, Checkpoints
 from agentflow.console.terminal import console, counted, print_json
 from agentflow.console.threads import print_threads, thread_data, thread_text
@@ -20,7 +19,7 @@ from agentflow.console.threads import print_threads, thread_data, thread_text
 if TYPE_CHECKING:
     from agentflow.graph.agent import Agent
     from agentflow.graph.context import Context
-    from agentflow.graph.threads import SavedThread, Thread
+    from agentflow.graph.threads import SavedThread
 
 _Found = TypeVar("_Found")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -75,11 +74,7 @@ def found_run(run: RunLocation, context: "Context") -> "SavedThread":
     """
     from agentflow.graph.threads import saved_thread
 
-    async def look() -> "SavedThread | None":
-        async with _opened(run.spec) as agent:
-            return await saved_thread(agent, run.thread)
-
-    saved = run_with_checkpoints(look())
+    saved = _ask(run.spec, lambda agent: saved_thread(agent, run.thread))
     if saved is None:
         fail(f"there is no thread {run.thread}; ask a question to begin it", MISUSED)
     if saved.state == "finished":
@@ -93,20 +88,12 @@ def found_run(run: RunLocation, context: "Context") -> "SavedThread":
     return saved
 
 
-def run_with_checkpoints(work: Coroutine[Any, Any, _Found], run: RunLocation = UNSAVED) -> _Found:
-    """Run `work`; an interrupt prints how to resume."""
-    try:
-        return asyncio.run(work)
-    except KeyboardInterrupt:
-        if run.thread:
-            say(f"the run is saved; resume it with agentflow solve --thread {run.thread}")
-        raise
-
-
 @app.command("list", epilog="Example: agentflow threads list")
 def list_threads(checkpoints: Checkpoints = None, as_json: AsJson = False) -> None:
     """List the threads with the state of their last run."""
-    found = run_with_checkpoints(_threads(place(checkpoints)))
+    from agentflow.graph.threads import threads
+
+    found = _ask(place(checkpoints), threads)
     if as_json:
         print_json({"threads": found})
     elif found:
@@ -124,11 +111,7 @@ def show_thread(
     """Show a conversation: what was said, and the last run with its turns, its answer, or the call that waits."""
     from agentflow.graph.threads import saved_thread
 
-    async def look() -> "SavedThread | None":
-        async with _opened(place(checkpoints)) as agent:
-            return await saved_thread(agent, name)
-
-    saved = run_with_checkpoints(look())
+    saved = _ask(place(checkpoints), lambda agent: saved_thread(agent, name))
     if saved is None:
         fail(f"there is no thread {name}; see agentflow threads list", MISUSED)
     if as_json:
@@ -147,15 +130,10 @@ def prune_threads(
     from agentflow.graph import threads
 
     before, spec = datetime.now(UTC) - _age(older_than), place(checkpoints)
-    chosen = [thread.id for thread in run_with_checkpoints(_threads(spec)) if thread.updated < before]
+    chosen = [thread.id for thread in _ask(spec, threads.threads) if thread.updated < before]
     _confirm(chosen, yes)
-
-    async def work() -> None:
-        async with _opened(spec) as agent:
-            await threads.delete(agent, chosen)
-
     if chosen:
-        run_with_checkpoints(work())
+        _ask(spec, lambda agent: threads.delete(agent, chosen))
     typer.echo(f"deleted {counted(len(chosen), 'thread')}")
 
 
@@ -175,18 +153,13 @@ def _age(text: str) -> timedelta:
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
-async def _threads(spec: str) -> "list[Thread]":
-    from agentflow.graph.threads import threads
-
-    async with _opened(spec) as agent:
-        return await threads(agent)
-
-
-@asynccontextmanager
-async def _opened(spec: str) -> "AsyncIterator[Agent]":
-    """Open the checkpoint store of `spec` and yield an agent to read its threads."""
+def _ask(spec: str, question: "Callable[[Agent], Coroutine[Any, Any, _Found]]") -> _Found:
+    """Return what an agent over the checkpoint store of `spec` finds in its threads."""
     from agentflow.graph.agent import build_graph
     from agentflow.graph.checkpoints import open_checkpointer
 
-    async with open_checkpointer(spec) as saver:
-        yield build_graph(checkpointer=saver)
+    async def asked() -> _Found:
+        async with open_checkpointer(spec) as saver:
+            return await question(build_graph(checkpointer=saver))
+
+    return asyncio.run(asked())
