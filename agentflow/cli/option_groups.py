@@ -7,14 +7,13 @@ option is a new field.
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
-
-from typer.models import OptionInfo
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 
+@dataclass
 class OptionGroup:
     """Base of the groups; a subclass is a dataclass."""
 
@@ -36,33 +35,21 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def called(**values: Any) -> None:
         for name, kind in groups.items():
-            values[name] = kind(**{field: values.pop(field) for field in _fields(kind)})
+            values[name] = kind(**{one.name: values.pop(one.name) for one in fields(kind)})
         command(**values)
 
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return called
 
 
-def _fields(kind: type) -> dict[str, Any]:
-    """Return the names of a group's options, with their defaults."""
-    return {one.name: one.default for one in fields(kind)}
-
-
 def _parameters(kind: type[OptionGroup]) -> list[Parameter]:
     """Return the options of a group as parameters, in its panel."""
     hints = get_type_hints(kind, include_extras=True)
-    return [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=_in_panel(hints[name], kind.PANEL))
-        for name, default in _fields(kind).items()
-    ]
-
-
-def _in_panel(annotation: Any, panel: str) -> Any:
-    if get_origin(annotation) is not Annotated:
-        return annotation
-    kind, *extras = get_args(annotation)
-    shown = [copy(extra) for extra in extras]
-    for extra in shown:
-        if isinstance(extra, OptionInfo):
-            extra.rich_help_panel = panel
-    return Annotated[kind, *shown]
+    found = []
+    for one in fields(kind):
+        of, option = get_args(hints[one.name])
+        shown = copy(option)
+        shown.rich_help_panel = kind.PANEL
+        annotation = Annotated[of, shown]  # type: ignore[valid-type]
+        found.append(Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=annotation))
+    return found
