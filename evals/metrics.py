@@ -90,10 +90,12 @@ class Summary:
     """Turns with a readable plan, by its tool."""
     sources: Counter[str]
     """Results by the source that search tools report, which includes a language model behind it."""
-    readable: int
-    """Turns whose plan is readable and names a tool."""
-    verdicts: int
-    """Turns whose verdict is readable."""
+    error_rate: float
+    """Share of turns that failed, 0 to 1."""
+    readable_rate: float
+    """Share of turns whose plan is readable and names a tool, 0 to 1."""
+    verdict_rate: float
+    """Share of turns whose verdict is readable, 0 to 1; 1 without turns."""
     cut_off: Counter[str]
     """Replies that reached their limit of tokens, by module."""
     metrics: dict[str, float]
@@ -115,26 +117,14 @@ class Summary:
         """Return the sum over all modules."""
         return sum((tokens for models in self.modules.values() for tokens in models.values()), Tokens())
 
-    @property
-    def error_rate(self) -> float:
-        """Return the share of turns that failed, 0 to 1."""
-        return self.errors.total() / self.total.turns if self.total.turns else 0.0
-
-    @property
-    def readable_rate(self) -> float:
-        """Return the share of turns whose plan is readable and names a tool, 0 to 1."""
-        return self.readable / self.total.turns if self.total.turns else 0.0
-
-    @property
-    def verdict_rate(self) -> float:
-        """Return the share of turns whose verdict is readable, 0 to 1."""
-        return self.verdicts / self.total.turns if self.total.turns else 1.0
-
 
 def summarise(records: Sequence[Record], number: int) -> Summary:
     """Summarise `number` samples. One that failed or has no record counts as wrong."""
     turns = [turn for record in records for turn in record.turns]
+    divisor = max(1, len(turns))
     readable = [turn for turn in turns if turn.result.error not in UNREADABLE]
+    errors = Counter(turn.result.error.value for turn in turns if turn.result.error)
+    unread = sum(turn.verdict.analysis.endswith(UNREADABLE_VERDICT) for turn in turns)
     reasons = [record.finish_reasons for record in records] + [turn.finish_reasons for turn in turns]
     families = sorted({record.task.family for record in records})
     by_family = [[record for record in records if record.task.family == family] for family in families]
@@ -143,11 +133,12 @@ def summarise(records: Sequence[Record], number: int) -> Summary:
             group_summary(family, members, len(members)) for family, members in zip(families, by_family, strict=True)
         ],
         total=group_summary("", records, number),
-        errors=Counter(turn.result.error.value for turn in turns if turn.result.error),
+        errors=errors,
         tools=Counter(turn.tool for turn in readable if turn.tool),
         sources=Counter(turn.result.provider for turn in turns if turn.result.provider),
-        readable=len(readable),
-        verdicts=sum(not turn.verdict.analysis.endswith(UNREADABLE_VERDICT) for turn in turns),
+        error_rate=errors.total() / divisor,
+        readable_rate=len(readable) / divisor,
+        verdict_rate=1 - unread / divisor,
         cut_off=Counter(module for one in reasons for module in cut_off(one)),
         metrics=means(records, number),
         failures=Counter(_reason(record) for record in records if record.failed or record.judge_failed),

@@ -80,12 +80,14 @@ class Run:
             ended=len(records),
             number=number,
             accuracy=total.accuracy,
+            most=total.most,
             low=low,
             high=high,
             pass_at=passes(records, questions, epochs),
             metrics=means(records, number),
             turns=total.mean_turns,
             calls=total.turns,
+            error_rate=sum(bool(turn.result.error) for one in records for turn in one.turns) / max(1, total.turns),
             undecided=total.undecided,
             failed=sum(record.failed for record in records),
             tools=_tools(records),
@@ -123,11 +125,6 @@ class Tool:
     errors: dict[str, int]
     """Failed calls by error class."""
 
-    @property
-    def failed(self) -> int:
-        """Return the number of failed calls."""
-        return sum(self.errors.values())
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -145,6 +142,8 @@ class Cell:
     """Samples of the dataset: the denominator."""
     accuracy: float
     """Share of correct samples; with several epochs, avg@n."""
+    most: float
+    """Accuracy if every undecided answer were correct: an upper bound of `accuracy`."""
     low: float
     high: float
     """95 % interval of the accuracy."""
@@ -156,20 +155,12 @@ class Cell:
     """Turns per sample."""
     calls: int
     """Turns of all samples. Each is a tool call or a failed attempt at one."""
+    error_rate: float
+    """Share of calls that failed."""
     undecided: int
     failed: int
     tools: dict[str, Tool]
     """Use of each tool by name, most calls first."""
-
-    @property
-    def most(self) -> float:
-        """Return the accuracy if every undecided answer were correct: an upper bound of `accuracy`."""
-        return self.accuracy + self.undecided / max(1, self.number)
-
-    @property
-    def error_rate(self) -> float:
-        """Return the share of calls that failed, 0 to 1."""
-        return sum(tool.failed for tool in self.tools.values()) / max(1, self.calls)
 
 
 def tool_name(tool: str, error: ErrorClass | None) -> str:

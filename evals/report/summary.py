@@ -27,9 +27,7 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
             {"name": run.name, "planner": run.settings.planner, "settings": run.settings.model_dump(mode="json")}
             for run in runs
         ],
-        "cells": [
-            {**asdict(cell), "error_rate": cell.error_rate, "most": cell.most} for run in runs for cell in run.cells
-        ],
+        "cells": [asdict(cell) for run in runs for cell in run.cells],
         "families": [asdict(family) for run in runs for family in run.families],
         "audits": [_audits(run) for run in runs],
         "differences": list(_differences(runs)),

@@ -61,7 +61,7 @@ def test_tools_are_counted_by_call_and_by_question(tmp_path: Path) -> None:
     [cell] = run_of(tmp_path, [record(0, turns=turns), record(1)]).cells
     assert list(cell.tools) == ["python_coder", NO_TOOL, UNKNOWN_TOOL]
     coder = cell.tools["python_coder"]
-    assert (coder.calls, coder.questions, coder.errors, coder.failed) == (2, 1, {"timeout": 1}, 1)
+    assert (coder.calls, coder.questions, coder.errors) == (2, 1, {"timeout": 1})
     assert (cell.calls, cell.turns, cell.error_rate) == (4, 2.0, 0.75)
 
 
