@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from agentflow.evals.record import Record
 from agentflow.graph.run.trace import Trace
 from agentflow.rl.rollout.rollout import RolloutStatus, RolloutTrace
@@ -98,14 +96,6 @@ def of_trace(line: bytes, place: Place) -> Row:
 
 
 Reader = Callable[[bytes, Place], Row]
-
-
-def read(reader: Reader, line: bytes, place: Place) -> Row | None:
-    """Return the row of a line, None if it is not a trace."""
-    try:
-        return reader(line, place)
-    except ValidationError:
-        return None
 
 
 def trace_cells(trace: Trace) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from agentflow.tools.coded_error import Cause
 from agentflow.tools.json_codec import model_from_json, object_from_json
 from agentflow.view.calls import CallsFile
 from agentflow.view.lines import Tail, read_file
-from agentflow.view.rows import Reader, Row, of_record, of_rollout, of_trace, read
+from agentflow.view.rows import Reader, Row, of_record, of_rollout, of_trace
 
 METRICS, ROLLOUTS = "metrics.jsonl", "rollouts"
 LIVE_SECONDS = 120
@@ -52,10 +52,10 @@ class Rows:
         if news.again:
             self.rows, self.broken, self._at = [], 0, {}
         for place, line in news.lines or ():
-            if (row := read(self.reader, line, place)) is None:
+            try:
+                self._keep(self.reader(line, place))
+            except ValidationError:
                 self.broken += 1
-            else:
-                self._keep(row)
         return bool(news), news.more
 
     def _keep(self, row: Row) -> None:
