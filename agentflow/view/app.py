@@ -5,7 +5,6 @@ Addresses contain ids of sources and names of traces, which the index resolves; 
 
 import asyncio
 import json
-import mimetypes
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -37,7 +36,7 @@ PAUSE = 0.5
 BEAT = 1.0
 """Most seconds from the server's end to that of an event stream."""
 
-_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+_TYPES = {"js": "text/javascript", "css": "text/css", "html": "text/html", "svg": "image/svg+xml"}
 
 
 class Json(JSONResponse):
@@ -55,7 +54,7 @@ def build_app(index: RunIndex, stopping: Callable[[], bool] = lambda: False) -> 
     """
     view = _View(index, stopping)
     routes = [
-        Route("/", view.page),
+        Route("/", view.static),
         Route("/static/{name}", view.static),
         Route("/api/sources", view.sources),
         Route("/api/sources/{source}", view.source),
@@ -100,16 +99,11 @@ class _View:
             taken = time.monotonic() - start
             await asyncio.sleep(0.01 if more else max(PAUSE, 5 * taken))
 
-    def page(self, request: Request) -> Response:
-        return Response(self.static_files["index.html"], media_type="text/html")
-
     def static(self, request: Request) -> Response:
-        name = request.path_params["name"]
+        name = request.path_params.get("name", "index.html")
         if name not in self.static_files:
             raise HTTPException(404)
-        suffix = "." + name.rpartition(".")[2]
-        kind = _TYPES.get(suffix) or mimetypes.types_map.get(suffix, "application/octet-stream")
-        return Response(self.static_files[name], media_type=kind)
+        return Response(self.static_files[name], media_type=_TYPES[name.rpartition(".")[2]])
 
     def sources(self, request: Request) -> Response:
         with self.index.lock:

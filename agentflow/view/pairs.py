@@ -16,12 +16,9 @@ MOST = 2000
 
 
 def at(source: Source, step: int | None) -> Sequence[Named]:
-    """Return the rows of one side: for a training, of the validation after `step` (None: the last)."""
+    """Return the rows of one side: for a training, of the validation after `step`; of none without a step."""
     if not isinstance(source, Training):
         return source.rows()
-    steps = source.steps("test")
-    if step is None and steps:
-        step = steps[-1]
     return source.of_step(step, "test") if step is not None else []
 
 
