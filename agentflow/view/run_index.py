@@ -83,7 +83,7 @@ class RunIndex:
     def _find(self) -> bool:
         found: dict[Path, tuple[type[Source], str]] = {}
         for root in self.roots:
-            for path, kind in self._below(root):
+            for path, kind in self._below(root.path, root.depth):
                 if len(found) < MOST:
                     found[path] = (kind, _name(path, root.path))
         known = {source.path: source for source in self.sources.values()}
@@ -97,33 +97,25 @@ class RunIndex:
             self.sources = sources
         return changed
 
-    def _below(self, root: Root) -> Iterator[tuple[Path, type[Source]]]:
-        if root.path.is_file():
-            if root.path.suffix == ".jsonl" and (kind := self._kind(root.path, _kind_of_lines)):
-                yield root.path, kind
+    def _below(self, path: Path, depth: int) -> Iterator[tuple[Path, type[Source]]]:
+        """Yield the source at `path`, or those in the folder and `depth` levels of folders below it."""
+        if os.path.isfile(path):
+            if path.suffix == ".jsonl" and (kind := self._kind(path, _kind_of_lines)):
+                yield path, kind
             return
-        if kind := self._kind(root.path / SETTINGS, _kind_of_settings):
-            yield root.path, kind
+        if kind := self._kind(path / SETTINGS, _kind_of_settings):
+            yield path, kind
+        if kind or depth < 0:
             return
-        yield from self._inside(root.path, root.depth)
-
-    def _inside(self, folder: Path, depth: int) -> Iterator[tuple[Path, type[Source]]]:
         try:
-            with os.scandir(folder) as scanned:
+            with os.scandir(path) as scanned:
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError:
             return
         for entry in entries:
-            path = Path(entry.path)
-            if entry.name.startswith(".") or entry.name in _SKIPPED or entry.is_symlink():
-                continue
-            if entry.is_dir():
-                if found := self._kind(path / SETTINGS, _kind_of_settings):
-                    yield path, found
-                elif depth > 0:
-                    yield from self._inside(path, depth - 1)
-            elif entry.is_file() and path.suffix == ".jsonl" and (kind := self._kind(path, _kind_of_lines)):
-                yield path, kind
+            skipped = entry.name.startswith(".") or entry.name in _SKIPPED or entry.is_symlink()
+            if not skipped and (entry.is_dir() or entry.name.endswith(".jsonl")):
+                yield from self._below(Path(entry.path), depth - 1)
 
     def _kind(self, path: Path, look: Callable[[Path], type[Source] | None]) -> type[Source] | None:
         """Return the kind that `look` finds in a file; it looks again only if the file changes."""
