@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,25 +40,21 @@ def mcp(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --http; 0 takes a free one.")] = 8765,
 ) -> None:
     """Serve the agent to other assistants as an MCP server with the tool ask(question)."""
-    _check_installed()
+    try:
+        from agentflow.mcp_server import build_server
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "mcp":
+            raise
+        fail(f"this needs the package mcp; install it with: {pip_install('mcp')}", MISUSED)
     with _stdout_aside():
         context = options.build()
         agent = agent_of(context)
-
-    from agentflow.mcp_server import build_server
 
     server = build_server(agent, context)
     if http:
         _serve_http(server, host, port)
     else:
         _serve_stdio(server)
-
-
-def _check_installed() -> None:
-    try:
-        import_module("mcp.server.mcpserver")
-    except ImportError:
-        fail(f"this needs the package mcp; install it with: {pip_install('mcp')}", MISUSED)
 
 
 @contextmanager
