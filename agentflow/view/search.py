@@ -18,7 +18,7 @@ def containing(places: Sequence[Place], text: str) -> list[bool]:
 
     Lines are ASCII, with text escaped as in JSON.
     """
-    wanted = json.dumps(text)[1:-1].lower().encode()
+    wanted = _pattern(text)
     found, files = [False] * len(places), dict[Path, list[int]]()
     for number, place in enumerate(places):
         files.setdefault(place.path, []).append(number)
@@ -30,12 +30,18 @@ def containing(places: Sequence[Place], text: str) -> list[bool]:
     return found
 
 
-def _occurs(wanted: bytes, content: bytes) -> bool:
-    at = content.find(wanted)
-    while at >= 0:
-        quote = content.rfind(b'"', 0, at + 1)
+def _pattern(text: str) -> re.Pattern[bytes]:
+    """Return the pattern of `text` in lower-case JSON, where a letter beyond ASCII and its capital are two escapes."""
+    cases = [{json.dumps(case)[1:-1].lower() for case in (one.lower(), one.upper())} for one in text]
+    return re.compile("".join(f"(?:{'|'.join(map(re.escape, sorted(one)))})" for one in cases).encode())
+
+
+def _occurs(wanted: re.Pattern[bytes], content: bytes) -> bool:
+    found = wanted.search(content)
+    while found:
+        quote = content.rfind(b'"', 0, found.start() + 1)
         name = _FIELD.match(content, quote) if quote >= 0 else None
-        if name is None or name.end() < at + len(wanted):
+        if name is None or name.end() < found.end():
             return True
-        at = content.find(wanted, name.end())
+        found = wanted.search(content, name.end())
     return False
