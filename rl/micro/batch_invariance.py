@@ -19,7 +19,7 @@ _TRIED: dict[MicroConfig, bool] = {}
 def batch_invariant(model: MicroModel) -> bool:
     """Return whether models of this shape are batch-invariant in this process; tested once per shape."""
     if model.config not in _TRIED:
-        with one_blas_thread():
+        with one_blas_thread:
             _TRIED[model.config] = _tried(model)
     return _TRIED[model.config]
 

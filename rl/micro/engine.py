@@ -203,7 +203,7 @@ class Engine:
                     self._worker = None
                     self._cache, self._prefixes = self._model.new_cache(), PrefixCache(self._prefixes.max_tokens)
                     break
-            with one_blas_thread():
+            with one_blas_thread:
                 while self._waiting or self._running:
                     self._iterate()
         return_free_memory()

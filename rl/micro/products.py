@@ -12,8 +12,6 @@ and for every other six rows in the first and last eight columns of a block.
 
 import functools
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,7 +148,7 @@ def fit_together(group: int, dim: int, tokens: int) -> bool:
     chance = np.random.default_rng(0)
     for inner, out in ((dim, BLOCK), (BLOCK, dim)):
         rows, matrix = chance.random((group, inner), np.float32), chance.random((inner, out), np.float32)
-        with one_blas_thread():
+        with one_blas_thread:
             one, all_of_them = rows @ matrix, np.tile(rows, (tokens, 1)) @ matrix
         if not (all_of_them.reshape(tokens, group, out) == one).all():
             return False
@@ -158,9 +156,10 @@ def fit_together(group: int, dim: int, tokens: int) -> bool:
 
 
 class _OneThread:
-    """BLAS thread limit that is shared by overlapping users, from the first to the last of them.
+    """Limit of BLAS to one thread: products are too small for more, and the number of threads would affect the bits.
 
-    A separate thread holds the limit, because threadpoolctl lets only the thread that set a limit change it.
+    Overlapping users share it, from the first to the last of them. A separate thread holds it, because threadpoolctl
+    lets only the thread that set a limit change it.
     """
 
     def __init__(self) -> None:
@@ -168,7 +167,7 @@ class _OneThread:
         self._users = 0
         self._unused = threading.Event()
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if not self._users:
                 self._unused.clear()
@@ -178,7 +177,7 @@ class _OneThread:
                 limited.wait()
             self._users += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._users -= 1
             if not self._users:
@@ -194,7 +193,7 @@ class _OneThread:
             limited.set()
 
 
-_one_thread = _OneThread()
+one_blas_thread = _OneThread()
 
 
 @functools.cache
@@ -202,20 +201,10 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread: products are too small for more, and the number of threads would affect the bits."""
-    _one_thread.enter()
-    try:
-        yield
-    finally:
-        _one_thread.leave()
-
-
 def _alike(trials: list[tuple[Floats, Column]], height: int) -> list[Floats]:
     """Return the result of each trial's row if it is equal at all positions of a product of `height`; else []."""
     found = []
-    with one_blas_thread():
+    with one_blas_thread:
         for row, column in trials:
             results = column.product(np.tile(row, (height, 1)))
             if not (results == results[0]).all():

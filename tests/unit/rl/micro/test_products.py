@@ -64,7 +64,7 @@ def test_a_row_has_the_same_product_in_any_place(out: int, inner: int, places: l
     for beside, (rows, place) in enumerate(places):
         x = _rows(made.height(rows), beside, inner)
         x[place % rows] = row
-        with one_blas_thread():
+        with one_blas_thread:
             found.append(made.product(x, matrix)[place % rows])
     assert all(np.array_equal(one, found[0]) for one in found)
     np.testing.assert_allclose(found[0], weight @ row, atol=1e-3)
@@ -103,13 +103,13 @@ def test_blas_has_one_thread_until_the_last_user_leaves() -> None:
         return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
     def use() -> None:
-        with one_blas_thread():
+        with one_blas_thread:
             entered.set()
             leave.wait()
 
     before, entered, leave = threads(), threading.Event(), threading.Event()
     first = threading.Thread(target=use)
-    with one_blas_thread():
+    with one_blas_thread:
         first.start()
         entered.wait()
         assert threads() == {1}
