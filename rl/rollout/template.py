@@ -11,7 +11,6 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,13 +21,13 @@ from agentflow.rl.policy.borders import Tokenizer
 from agentflow.rl.policy.chat import ChatError, ChatRequest, TemplateMessage, template_message
 from agentflow.rl.policy.chat_format import ChatFormat
 from agentflow.rl.rollout.calls import Call
-from agentflow.rl.rollout.packing import first_difference, pack
+from agentflow.rl.rollout.packing import TrainingSample, pack
 from agentflow.rl.rollout.tool_calls import THOUGHT as THOUGHT_OF_CALL
 from agentflow.rl.rollout.tool_calls import ToolCertificate, certify_calls
 from agentflow.tools.card import ToolCard
 from agentflow.tools.coded_error import CodedError
-from agentflow.tools.redaction import cut
 from agentflow.tools.result import ToolResult
+from agentflow.tools.untrusted_text import one_line
 
 QUESTION = "Is the tower of the old harbour taller than the lighthouse on the cape?"
 STEPS = (
@@ -96,7 +95,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         tokenizer: Any = AutoTokenizer.from_pretrained(os.fspath(folder), local_files_only=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TemplateError(
-            f"{folder} holds no tokenizer that can be read ({_one_line(error)})", code="no_tokenizer"
+            f"{folder} holds no tokenizer that can be read ({one_line(error, 160)})", code="no_tokenizer"
         ) from error
     if not tokenizer.chat_template:
         raise TemplateError(
@@ -125,25 +124,20 @@ def certify(tokenizer: Tokenizer) -> Certificate:
     opens_thinking = _opens_thinking(known)
     closed = known.render([*_conversation([]), {"role": "assistant", "content": "x"}], ChatRequest([]), prompt=False)
     ending = tokenizer.encode(closed, add_special_tokens=False)
+    tools = "tools" in str(tokenizer.chat_template)
+    kinds = {"tool calls": "", "calls after a thought": THOUGHT_OF_CALL} if tools else {}
     return Certificate(
         plain=_packed(known, ""),
         thinking=_packed(known, THOUGHT),
         as_tools=_packed_as_tools(known),
         ends_itself=tokenizer.eos_token_id in ending[-3:],
         opens_thinking=opens_thinking,
-        calls=_tool_calls(known),
+        calls={name: certify_calls(known, thought) for name, thought in kinds.items()},
     )
 
 
 def _opens_thinking(known: ChatFormat) -> bool:
     return OPENED.search(known.render(_conversation([]), ChatRequest([])).rstrip()) is not None
-
-
-def _tool_calls(known: ChatFormat) -> dict[str, ToolCertificate]:
-    if "tools" not in str(known.tokenizer.chat_template):
-        return {}
-    kinds = {"tool calls": "", "calls after a thought": THOUGHT_OF_CALL}
-    return {name: certify_calls(known, thought) for name, thought in kinds.items()}
 
 
 def _packed_as_tools(known: ChatFormat) -> Packed | None:
@@ -173,7 +167,7 @@ def _packed(known: ChatFormat, thought: str, result_role: str = "user") -> Packe
         rows=len(rows),
         tokens=sum(len(row.prompt_ids) + len(row.response_ids) for row in rows),
         least=len(calls[-1].prompt_ids) + len(calls[-1].response_ids),
-        breaks=_first_break(tokenizer, calls) if len(rows) > 1 else "",
+        breaks=_first_break(tokenizer, rows),
     )
 
 
@@ -198,17 +192,12 @@ def _prompt(
     return known.prompt_ids(ChatRequest(conversation, sampled=dict(zip(places, replies, strict=True))))
 
 
-def _first_break(tokenizer: Tokenizer, calls: Sequence[Call]) -> str:
+def _first_break(tokenizer: Tokenizer, rows: Sequence[TrainingSample]) -> str:
     """Describe the first difference between sampled tokens and the next prompt; "" if there is none."""
-    for before, after in pairwise(calls):
-        known = before.prompt_ids + before.response_ids
-        same = first_difference(known, after.prompt_ids)
-        if same is not None:
-            shown = (ids[same : same + SHOWN].tolist() for ids in (known, after.prompt_ids))
-            sampled, written = (tokenizer.decode(ids)[:SHOWN] for ids in shown)
+    known = rows[0].prompt_ids + rows[0].response_ids
+    for row in rows:
+        if row.mismatch:
+            shown = slice(row.mismatch.position, row.mismatch.position + SHOWN)
+            sampled, written = (tokenizer.decode(ids[shown].tolist())[:SHOWN] for ids in (known, row.prompt_ids))
             return f"sampled {sampled!r}, and the next prompt has {written!r}"
     return ""
-
-
-def _one_line(error: Exception) -> str:
-    return cut(" ".join(str(error).split()), 160)
