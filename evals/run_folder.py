@@ -63,7 +63,11 @@ def other_version(folder: Path) -> str:
 
 def write_settings(folder: Path, settings: RunSettings) -> None:
     """Write settings.json atomically. Raises OSError."""
-    path = folder / SETTINGS
+    write_whole(folder / SETTINGS, f"{settings.model_dump_json(indent=2)}\n".encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file atomically. Raises OSError."""
     new = path.with_suffix(".new")
-    new.write_text(settings.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    new.write_bytes(content)
     new.replace(path)

@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agentflow.evals import results_store
+from agentflow.evals.run_folder import write_whole
 from agentflow.graph.context import Context
 from agentflow.graph.models.loading import load_model
 from agentflow.graph.models.spec import ModelError
@@ -116,9 +117,7 @@ class Learner:
         if not source.exists():
             scored = await self._enough()
             folder.mkdir(parents=True, exist_ok=True)
-            beside = source.with_suffix(".new")
-            beside.write_text("".join(json.dumps(_row(*one)) + "\n" for one in scored), encoding="utf-8")
-            beside.replace(source)
+            write_whole(source, "".join(json.dumps(_row(*one)) + "\n" for one in scored).encode())
             self._traffic.use(answer.id for answer, _ in scored)
         if not (folder / "tasks" / TASKS).exists():
             await asyncio.to_thread(convert, source, folder / "tasks", format="chat")

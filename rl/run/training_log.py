@@ -12,7 +12,6 @@ checkpoint and its line, the run that resumes writes the line.
 """
 
 import json
-import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from agentflow.evals.run_folder import SETTINGS
+from agentflow.evals.run_folder import SETTINGS, write_whole
 from agentflow.evals.statistics import paired_interval, pass_at
 from agentflow.graph.run.trace import to_line
 from agentflow.rl.apps.trainable import Split
@@ -91,7 +90,7 @@ class TrainingLog:
         kept = [line for line in self.lines() if line["step"] <= step]
         for folder in (self.rollouts, self.replay_logs):
             folder.mkdir(parents=True, exist_ok=True)
-        _replace(self._metrics, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        write_whole(self._metrics, "".join(json.dumps(line) + "\n" for line in kept).encode())
         own = (self.rollouts, "*-*.jsonl"), (self.replay_logs, "*-*.jsonl"), (self._tokens, "*.jsonl.gz")
         for path in (path for folder, names in own for path in folder.glob(names)):
             if int(path.name.partition("-")[0].partition(".")[0]) > step:
@@ -115,7 +114,7 @@ class TrainingLog:
 
     def set_pending(self, step: int, metrics: Mapping[str, Any], seconds: Mapping[str, float]) -> None:
         """Store a step's line in pending.json, before the step's checkpoint is saved; takes what `step` takes."""
-        _replace(self._pending, _json(_line(step, metrics, seconds)))
+        write_whole(self._pending, _json(_line(step, metrics, seconds)))
 
     def add_pending(self) -> Line | None:
         """Add the pending line to metrics.jsonl and return it; None if there is none, or it has been added."""
@@ -147,7 +146,7 @@ class TrainingLog:
     def credit(self, step: int, advantages: Mapping[str, list[float]]) -> None:
         """Write the advantages of a step's calls into its recorded rollouts; all of them must have ended."""
         credited = [record.credited(advantages.get(record.id)) for record in self.records(step, "train")]
-        _replace(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
+        write_whole(self.path_of(step, "train"), "".join(to_line(record) + "\n" for record in credited).encode())
 
     def records(self, step: int, split: Split) -> list[RolloutTrace]:
         """Return the rollouts of a step; unreadable lines, such as a truncated last one, are skipped.
@@ -198,7 +197,7 @@ class TrainingLog:
     def tokens(self, found: TokenStep) -> None:
         """Write the inspected tokens of a step."""
         self._tokens.mkdir(exist_ok=True)
-        _replace(self._tokens / token_file(found.step), packed(found))
+        write_whole(self._tokens / token_file(found.step), packed(found))
 
     def path_of(self, step: int, split: Split) -> Path:
         """Return the path of a step's rollouts."""
@@ -226,13 +225,6 @@ def doing(step: int, split: Split, ended: int, number: int) -> str:
 def token_file(step: int) -> str:
     """Return the name of a step's file in tokens/."""
     return f"{step:06d}.jsonl.gz"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    beside = path.with_suffix(".tmp")
-    beside.write_bytes(content)
-    os.replace(beside, path)
 
 
 def summary(records: Sequence[RolloutTrace], count_as_zero: Collection[Cause]) -> Line:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agentflow.evals.run_folder import SETTINGS, kind_of
+from agentflow.evals.run_folder import SETTINGS, kind_of, write_whole
 from agentflow.rl.traces import chat_rows as chat
 from agentflow.rl.traces import langsmith, otel, own
 from agentflow.rl.traces.episode import Dropped, DropReason, Episode, TracesError
@@ -70,8 +70,7 @@ def convert(
     out.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if name in written:
-            (out / f"{name}.new").write_text("".join(written[name]), encoding="ascii")
-            (out / f"{name}.new").replace(out / name)
+            write_whole(out / name, "".join(written[name]).encode())
         else:
             (out / name).unlink(missing_ok=True)
     return {name: len(lines) for name, lines in written.items()}, dropped
