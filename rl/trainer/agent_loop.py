@@ -59,16 +59,11 @@ def _chat_format(tokenizer: Tokenizer, parser: str, options: str) -> ChatFormat:
     return ChatFormat(tokenizer, parser, json.loads(options))
 
 
-@lru_cache(maxsize=8)
-def _replay_logs(path: Path) -> ReplayLogs:
-    """Return the replay logs of one of the last steps."""
-    return ReplayLogs(path)
+_replay_logs = lru_cache(maxsize=8)(ReplayLogs)
+"""Replay logs of the last steps, by path."""
 
-
-@lru_cache(maxsize=1)
-def _places(number: int) -> asyncio.Semaphore:
-    """Return the places of the rollouts of this process; one that waits for its place has no clock yet."""
-    return asyncio.Semaphore(number)
+_places = lru_cache(maxsize=1)(asyncio.Semaphore)
+"""Places of the rollouts of this process, by their number; a rollout that waits for its place has no clock yet."""
 
 
 class FlowOutput(AgentLoopOutput):  # type: ignore[misc]

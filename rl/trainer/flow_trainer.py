@@ -180,7 +180,10 @@ class FlowTrainer(PrefetchingTrainer):
         settings = self.config.actor_rollout_ref
         size = settings.actor.ppo_mini_batch_size * settings.rollout.n
         self._parts = mini_batches(rows, self._needed(batch.keys), updates=self.config.flow.updates, size=size)
-        batch = _selected(batch, [key for part in self._parts for key in part])
+        kept = [key for part in self._parts for key in part]
+        if dropped := set(batch.keys) - set(kept):
+            tq.kv_clear(keys=list(dropped), partition_id=batch.partition_id)
+        batch = batch.select_keys(kept)
         metrics["rows_trained"] = len(batch)
         batch = super()._balance_batch(batch, metrics, **kwargs)
         ranks = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
@@ -290,15 +293,6 @@ def _single_precision(config: DictConfig) -> bool:
     rollout = config.actor_rollout_ref.rollout
     trained_in = OmegaConf.select(config, "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype")
     return trained_in == "fp32" and (rollout.name == "micro" or rollout.dtype in ("float", "float32"))
-
-
-def _selected(batch: KVBatchMeta, keys: list[str]) -> KVBatchMeta:
-    """Return the rows of a batch in the order of `keys`; the others are deleted from the transfer queue."""
-    if dropped := set(batch.keys) - set(keys):
-        tq.kv_clear(keys=list(dropped), partition_id=batch.partition_id)
-    smaller = batch.select_keys(keys)
-    smaller.extra_info = batch.extra_info
-    return smaller
 
 
 def _laid_out(parts: Sequence[Sequence[str]], lengths: Mapping[str, int], ranks: int) -> list[str]:
