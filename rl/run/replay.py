@@ -76,33 +76,27 @@ class Replay:
     async def run(self, on_rollout: Callable[[], None] = lambda: None) -> Replayed:
         """Replay all rollouts; `on_rollout` is called after each. Raises ReplayError."""
         rows: dict[str, Facts] = {}
-        differences, flow = [], self.settings.flow
+        differences, settings, flow = [], self.settings, self.settings.flow
         for name in self.rollouts:
+            task_id, _, session = name.rpartition("/")
+            task = self._tasks.get(task_id)
+            if task is None:
+                raise ReplayError(f"the app has no task {task_id} any more", code="unknown_task")
             replay_log = self._replay_logs.of(name)
-            rollout = await self._again(replay_log)
+            rollout = await run_again(self._app, self._graph, task, replay_log, seconds=settings.rollout_seconds)
             if different := _difference(replay_log, rollout):
                 differences.append(f"{name}: {different}")
-            task, _, session = name.rpartition("/")
-            limit = self.settings.response_tokens if flow.pack_turns else 0
+            limit = settings.response_tokens if flow.pack_turns else 0
             found = [(row, part, of) for part, of in parts_of(rollout, name) for row in pack(part.calls, limit=limit)]
             for position, (row, part, of) in enumerate(found):
                 counted = counts(part, mask_cut_off=flow.mask_cut_off, count_as_zero=flow.count_as_zero)
-                key = f"{task}_{session}_{position}"
-                rows[key] = facts_of(row, part, of, counted=counted)
+                rows[f"{task_id}_{session}_{position}"] = facts_of(row, part, of, counted=counted)
             on_rollout()
         credit = assign_credit(rows, flow.algorithm)
         batch = batch_digest(rows, credit) if self.split == "train" else ""
         lines = (line for line in self.log.lines() if (line["step"], line["split"]) == (self.step, self.split))
         recorded = str(next((line.get("batch", "") for line in lines), ""))
         return Replayed(len(self.rollouts), differences, batch, recorded)
-
-    async def _again(self, replay_log: ReplayLog) -> Rollout:
-        task = self._tasks.get(replay_log.rollout.rpartition("/")[0])
-        if task is None:
-            raise ReplayError(
-                f"the app has no task {replay_log.rollout.rpartition('/')[0]} any more", code="unknown_task"
-            )
-        return await run_again(self._app, self._graph, task, replay_log, seconds=self.settings.rollout_seconds)
 
 
 def _difference(replay_log: ReplayLog, rollout: Rollout) -> str:
