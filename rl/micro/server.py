@@ -84,7 +84,8 @@ class _Server:
         reply = await self._reply(wanted)
         if wanted.stream:
             return StreamingResponse(reply.stream(), media_type="text/event-stream")
-        return await _unless_gone(request, reply)
+        answer = await unless_gone(request, reply.whole())
+        return JSONResponse(answer) if answer else Response(status_code=HUNG_UP)
 
     async def _reply(self, wanted: ChatCompletionRequest) -> "_Reply":
         if wanted.model not in self.served:
@@ -162,7 +163,10 @@ class _Reply:
 
     async def whole(self) -> dict[str, Any]:
         """Return the body of a reply that is not streamed."""
-        completions = [await asyncio.wrap_future(choice.future) for choice in self.choices]
+        try:
+            completions = [await asyncio.wrap_future(choice.future) for choice in self.choices]
+        finally:
+            self.cancel()
         body = protocol.head("chat.completion", self.wanted.model)
         body["choices"] = [self._whole_choice(index, found) for index, found in enumerate(completions)]
         body["usage"] = protocol.usage(len(self.prompt_ids), sum(len(found.token_ids) for found in completions))
@@ -243,12 +247,3 @@ def _encode(messages: Sequence[tuple[str, str]], served: Checkpoint) -> list[int
     if sum(2 + len(text) // longest for _, text in messages) >= positions:  # each message adds a start and an end token
         raise ContextWindowExceeded(f"the prompt is too long for the model's {positions} tokens")
     return served.tokenizer.encode_chat(messages)
-
-
-async def _unless_gone(request: Request, reply: _Reply) -> Response:
-    """Return the whole reply, or cancel it when the client disconnects."""
-    try:
-        answer = await unless_gone(request, reply.whole())
-        return JSONResponse(answer) if answer else Response(status_code=HUNG_UP)
-    finally:
-        reply.cancel()

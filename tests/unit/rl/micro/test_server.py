@@ -19,9 +19,10 @@ from starlette.requests import Request
 from agentflow.rl.micro import server
 from agentflow.rl.micro.chat_model import Checkpoint
 from agentflow.rl.micro.engine import Engine
+from agentflow.rl.micro.http import unless_gone
 from agentflow.rl.micro.model import MicroModel
 from agentflow.rl.micro.protocol import ChatCompletionRequest
-from agentflow.rl.micro.server import MOST_BYTES, _Reply, _unless_gone, build_app, settled
+from agentflow.rl.micro.server import MOST_BYTES, _Reply, build_app, settled
 from agentflow.rl.micro.tokenizer import MicroTokenizer
 from tests.cases import table
 from tests.waiting import until
@@ -65,7 +66,7 @@ async def test_a_client_that_hangs_up_frees_its_places(
         await asyncio.to_thread(until, lambda: len(engine._running) == 2)
         return {"type": "http.disconnect"}
 
-    await _unless_gone(Request({"type": "http"}, receive), started)
+    await unless_gone(Request({"type": "http"}, receive), started.whole())
     await asyncio.to_thread(until, lambda: not engine._running)
     assert all(choice.future.cancelled() for choice in started.choices)
 
