@@ -6,7 +6,7 @@ pydantic's parser do not have it.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +43,15 @@ def object_from_json(text: str | bytes, **options: Any) -> dict[str, Any] | None
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def with_texts(data: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with every text in it changed, keys of objects included."""
+    if isinstance(data, str):
+        return change(data)
+    if isinstance(data, dict):
+        return {with_texts(name, change): with_texts(value, change) for name, value in data.items()}
+    return [with_texts(value, change) for value in data] if isinstance(data, list) else data
 
 
 def model_from_json(kind: type[Model], text: bytes) -> Model:

@@ -1,15 +1,16 @@
-"""Sanitisation of conversations for chat templates: message contents cannot contain the template's control tokens.
+"""Sanitisation of conversations for chat templates: their texts cannot contain the template's control tokens.
 
 `apply_chat_template` renders text, and the tokenizer then parses every special token in that text, whatever its origin:
 a page that contains `<|im_end|>` would end the message that quotes it.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 from agentflow.rl.policy.chat import TemplateMessage
 from agentflow.tools.borders import unbordered
+from agentflow.tools.json_codec import with_texts
 
 
 class Tokenizer(Hashable, Protocol):
@@ -37,7 +38,7 @@ class Tokenizer(Hashable, Protocol):
 def sanitized(
     messages: Sequence[TemplateMessage], tokenizer: Tokenizer, kept: Collection[int] = ()
 ) -> list[TemplateMessage]:
-    """Return messages for `apply_chat_template` whose contents hold no control tokens.
+    """Return messages for `apply_chat_template` whose texts hold no control tokens.
 
     The replies at the positions `kept` stay as they are: their sampled ids are used. Other assistant messages, such as
     those of another model, keep the markup of thoughts and tool calls, and lose special tokens.
@@ -46,25 +47,17 @@ def sanitized(
     found = []
     for position, message in enumerate(messages):
         if message["role"] != "assistant":
-            message = {**message, "content": unbordered(message["content"], own)}
+            message = with_texts(message, partial(unbordered, tokens=own))
         elif position not in kept:
-            message = {**message, "content": _without(message["content"], special)}
+            message = with_texts(message, partial(_without, tokens=special))
         found.append(message)
     return found
 
 
 def sanitized_tools(tools: Sequence[Any], tokenizer: Tokenizer) -> list[Any]:
     """Return the descriptions of tools, which may come from a server, without control tokens."""
-    found: list[Any] = _mapped(list(tools), borders_of(tokenizer))
+    found: list[Any] = with_texts(list(tools), partial(unbordered, tokens=borders_of(tokenizer)))
     return found
-
-
-def _mapped(data: Any, own: frozenset[str]) -> Any:
-    if isinstance(data, str):
-        return unbordered(data, own)
-    if isinstance(data, list):
-        return [_mapped(value, own) for value in data]
-    return {key: _mapped(value, own) for key, value in data.items()} if isinstance(data, dict) else data
 
 
 def _without(text: str, tokens: Sequence[str]) -> str:

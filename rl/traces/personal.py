@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 from agentflow.rl.traces.episode import Episode
+from agentflow.tools.json_codec import with_texts
 from agentflow.tools.redaction import MARK, redacted_data
 
 _EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w-])")
@@ -23,15 +23,7 @@ _ISSUERS = re.compile(r"4|5[1-5]|2[2-7]|6011|65|3[47]")  # beginnings of card nu
 
 def clean(episode: Episode) -> Episode:
     """Return the episode without secrets and personal data."""
-    return Episode(**_walked(redacted_data(asdict(episode))))
-
-
-def _walked(data: Any) -> Any:
-    if isinstance(data, str):
-        return without_personal(data)
-    if isinstance(data, dict):
-        return {_walked(name): _walked(value) for name, value in data.items()}
-    return [_walked(value) for value in data] if isinstance(data, list) else data
+    return Episode(**with_texts(redacted_data(asdict(episode)), without_personal))
 
 
 def without_personal(text: str) -> str:
