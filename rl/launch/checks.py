@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from agentflow.evals.run_folder import SETTINGS, RunFolderError, read_settings
 from agentflow.graph.models.connections import ROLLOUT_HOST
@@ -31,7 +31,7 @@ from agentflow.rl.launch import engine_config as engine
 from agentflow.rl.launch.preview import rehearse
 from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.policy.chat_format import ChatFormat
-from agentflow.rl.rollout.template import TemplateError, load_tokenizer
+from agentflow.rl.rollout.template import TemplateError, folder_on_disk, load_tokenizer
 from agentflow.rl.run.export import TOKENIZER
 from agentflow.rl.settings import SettingsError, TrainingSettings
 from agentflow.rl.trainer import vllm_cpu
@@ -50,6 +50,17 @@ BESIDE = ("torchvision", "torchcodec")
 MASK = 8 << 30
 """Maximum size of one attention mask, in bytes."""
 
+READ = (
+    *(f"trainer.{name}" for name in ("logger", "device", "nnodes", "n_gpus_per_node")),
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units",
+    *(f"actor_rollout_ref.model.{name}" for name in ("override_config", "use_remove_padding")),
+    *(f"actor_rollout_ref.actor.{name}" for name in ("ppo_mini_batch_size", "ppo_max_token_len_per_gpu")),
+    *(f"actor_rollout_ref.{group}.log_prob_max_token_len_per_gpu" for group in ("ref", "rollout")),
+    *(f"actor_rollout_ref.rollout.{name}" for name in ("name", "n", "max_num_seqs", "tensor_model_parallel_size")),
+    *(f"actor_rollout_ref.rollout.{name}" for name in ("prompt_length", "response_length", "agent.num_workers")),
+)
+"""Settings of verl that AgentFlow computes with, so that each needs a value."""
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -67,6 +78,8 @@ class Checked:
 def check(config: DictConfig) -> Checked:
     """Complete and validate a composed configuration. Raises SettingsError."""
     settings = TrainingSettings.of(config)
+    if unset := [key for key in READ if OmegaConf.select(config, key) is None]:
+        raise SettingsError(f"{unset[0]}=null: it needs a value; leave it out for the preset's", code="bad_value")
     engine.complete(config)
     check_engine(config)
     check_masks(config)
@@ -80,6 +93,10 @@ def check(config: DictConfig) -> Checked:
     except AppError as error:
         raise SettingsError(str(error)) from error
     start = SHIPPED.get(settings.start) or Path(settings.start).expanduser()
+    tokenizer = _micro_tokenizer(config, start)
+    here = config.ray_address is None and settings.start.startswith(("/", ".", "~"))
+    if (tokenizer or here) and not start.is_dir():
+        raise SettingsError(f"start={settings.start}: there is no such folder", code="no_start")
     if settings.teacher:
         try:
             load_model(settings.teacher)
@@ -91,7 +108,7 @@ def check(config: DictConfig) -> Checked:
                 pass
         except TracingError as error:
             raise SettingsError(f"tracing={settings.tracing}: {error}") from error
-    return Checked(settings, app, graph, start, _micro_tokenizer(config, start))
+    return Checked(settings, app, graph, start, tokenizer)
 
 
 def may_start(config: DictConfig, checked: Checked, on_remark: Callable[[str], None]) -> None:
@@ -173,13 +190,16 @@ def check_trackers(config: DictConfig) -> None:
             raise SettingsError(
                 f"trainer.logger={name} needs a package; install it with: pip install {name}", code="not_installed"
             )
-        netrc = Path("~/.netrc").expanduser()
-        known_user = "WANDB_API_KEY" in os.environ or (netrc.is_file() and "wandb" in netrc.read_text())
-        if name == "wandb" and not known_user and os.environ.get("WANDB_MODE") not in ("offline", "disabled"):
+        if name == "wandb" and os.environ.get("WANDB_MODE") not in ("offline", "disabled") and not _known_to_wandb():
             raise SettingsError(
                 "trainer.logger=wandb has no key; set WANDB_API_KEY, or WANDB_MODE=offline for files alone",
                 code="no_key",
             )
+
+
+def _known_to_wandb() -> bool:
+    netrc = Path("~/.netrc").expanduser()
+    return "WANDB_API_KEY" in os.environ or (netrc.is_file() and b"wandb" in netrc.read_bytes())
 
 
 def check_masks(config: DictConfig) -> None:
@@ -301,7 +321,7 @@ def _rehearse(config: DictConfig, checked: Checked, on_remark: Callable[[str], N
 def _format(config: DictConfig, checked: Checked) -> ChatFormat | None:
     """Return the format of the model that is trained; None if its tokenizer is not on this machine."""
     try:
-        tokenizer = load_tokenizer(checked.micro_tokenizer or checked.start)
+        tokenizer = load_tokenizer(checked.micro_tokenizer or folder_on_disk(checked.settings.start))
     except TemplateError:
         return None
     tokenizer.chat_template = config.actor_rollout_ref.model.custom_chat_template or tokenizer.chat_template

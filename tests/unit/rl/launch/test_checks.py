@@ -68,9 +68,17 @@ def test_trackers(
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": str(tmp_path), **variables}.items():
         monkeypatch.setenv(name, value)
+    (tmp_path / ".netrc").write_bytes(b"machine caf\xe9 login ada")
     monkeypatch.setattr(checks, "find_spec", lambda name: None if name == "clearml" else object())
     with fails(SettingsError, code) if code else nullcontext():
         checks.check_trackers(compose_settings("atlas-cpu", [f"trainer.logger={logger}"]))
+
+
+def test_a_rehearsal_has_the_tokenizer_that_was_downloaded_from_a_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = compose_settings("smollm2-cpu", [])
+    checked = checks.check(config)
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: str(SEED / "tokenizer_config.json"))
+    assert checks._format(config, checked) is not None
 
 
 FLASH = "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2"
