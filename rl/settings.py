@@ -14,7 +14,7 @@ from typing import Any, Literal
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from hydra.utils import get_class
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,8 +25,8 @@ from agentflow.rl.presets.files import PRESETS, unknown_preset
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.expected import expected
 
-OPEN = ("options.", "flow.algorithm.", "template_options.")
-"""Groups of settings that may have any key."""
+OPEN = ("options.", "options=", "flow.algorithm.", "template_options.")
+"""Beginnings of settings that may have any key."""
 
 
 def verl_config() -> str:
@@ -144,15 +144,14 @@ def compose_settings(preset: str, overrides: Sequence[str]) -> DictConfig:
                 code="bad_override",
             )
     overrides = [_as_hydra(override) for override in overrides]
+    if any(override.lstrip("+").startswith("app=") for override in overrides):
+        overrides = ["~options", "++options={}", *overrides]  # the preset's are those of another app
     os.environ.setdefault("VERL_LOGGING_LEVEL", "WARNING")  # verl reads it when it is imported
     with initialize_config_dir(str(PRESETS), version_base=None):
         try:
             config = compose(preset, [verl_config(), *overrides])
         except HydraException as error:
             raise SettingsError(_explain(error, overrides, compose(preset, [verl_config()])), code="refused") from error
-    keys = [override.partition("=")[0].lstrip("+") for override in overrides]
-    if "app" in keys:
-        _drop_options(config, [key for key in keys if key.startswith("options.")])
     if config.by_device.cpu.dtype == "auto":
         config.by_device.cpu.dtype = "bfloat16" if _multiplies_bfloat16() else "float32"
     return config
@@ -163,15 +162,6 @@ def _multiplies_bfloat16() -> bool:
     import torch  # takes a second
 
     return bool(torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported())  # type: ignore[no-untyped-call]
-
-
-def _drop_options(config: DictConfig, given: Sequence[str]) -> None:
-    """Drop the preset's options, which are those of another app, except the `given` ones."""
-    kept = OmegaConf.create({"options": {}})
-    for key in given:
-        OmegaConf.update(kept, key, OmegaConf.select(config, key))
-    with open_dict(config):
-        config.options = kept.options
 
 
 def setting(key: str, value: str) -> str:

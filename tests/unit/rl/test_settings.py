@@ -37,6 +37,9 @@ def test_settings_reach_verl_the_app_and_the_algorithm() -> None:
     assert config.options == {"max_turns": 3, "nodes": ["planner", "verifier"]}
     assert TrainingSettings.of(config).flow.algorithm.name == "grpo"
     assert compose_settings("qwen2.5-7b", ["options.test=held_out.jsonl"]).options.test == "held_out.jsonl"
+    for options in (["options.a.b=1", "options.c=2"], ["options={a: {b: 1}, c: 2}"]):
+        config = compose_settings("qwen2.5-7b", [*options, "app=my_agent:agent"])
+        assert config.options == {"a": {"b": 1}, "c": 2}, "those of the preset are of another app"
 
 
 WRONG = (Path(__file__).parent / "cases/settings.txt").read_text().splitlines()
