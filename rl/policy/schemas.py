@@ -44,17 +44,21 @@ def takes(schema: Any, given: Mapping[str, Any]) -> bool:
     return set(schema.get("required") or ()) <= given.keys() <= set(schema["properties"])
 
 
-def example(schema: Any, text: str, root: Mapping[str, Any] | None = None) -> Any:
-    """Return a value that fits a schema: its first choice or example, or `text`, and of objects the required fields."""
+def example(schema: Any, text: str, root: Mapping[str, Any] | None = None, seen: frozenset[str] = frozenset()) -> Any:
+    """Return a value that fits a schema: its first choice or example, or `text`, and of objects the required fields.
+
+    References in `seen` have the example None, so that a schema that holds itself has an end.
+    """
     if not isinstance(schema, dict):
         return text
     root = schema if root is None else root
     if isinstance(reference := schema.get("$ref"), str):
-        return example(_defined(reference, root), text, root)
+        return None if reference in seen else example(_defined(reference, root), text, root, seen | {reference})
     if choices := schema.get("examples") or schema.get("enum") or [schema[key] for key in schema if key == "const"]:
         return choices[0]
     if options := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"):
-        return example(options[0], text, root)
+        found = (example(option, text, root, seen) for option in options)
+        return next((one for one in found if one is not None), None)
     if schema.get("format") == "date-time":
         return "2026-01-01T12:00:00"
     if schema.get("format") == "date" or "yyyy-mm-dd" in str(schema.get("description")).lower():
@@ -63,9 +67,10 @@ def example(schema: Any, text: str, root: Mapping[str, Any] | None = None) -> An
     kind = str(given[0] if isinstance(given, list) else given)
     if kind == "object":
         properties = schema.get("properties") or {}
-        return {name: example(properties.get(name), text, root) for name in schema.get("required") or ()}
+        return {name: example(properties.get(name), text, root, seen) for name in schema.get("required") or ()}
     if kind == "array":
-        return [example(schema.get("items"), text, root)]
+        part = example(schema.get("items"), text, root, seen)
+        return [] if part is None else [part]
     return {"integer": number, "number": number, "boolean": True, "null": None}.get(kind, text)
 
 

@@ -62,9 +62,26 @@ def test_the_names_of_arguments(given: dict[str, Any], more: dict[str, Any], exp
     assert takes(None, given)
 
 
+NODE: dict[str, Any] = {
+    "$ref": "#/$defs/Node",
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "properties": {
+                "child": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]},
+                "next": {"oneOf": [{"$ref": "#/$defs/Node"}, {"type": "boolean"}]},
+                "parts": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+            },
+            "required": ["child", "next", "parts"],
+        }
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [
+        (NODE, {"child": None, "next": True, "parts": []}),
         (Form.model_json_schema(), {"number": 1, "share": 1, "steps": [{"kind": "a"}]}),
         ({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]}, {"a": "text"}),
         ({"type": "string", "examples": ["Rome"]}, "Rome"),
