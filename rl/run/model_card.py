@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentflow.evals.hub import TROUBLE
+from agentflow.rl.micro.chat_model import SHIPPED
 from agentflow.rl.run.training_log import TrainingLog
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.redaction import redacted
@@ -30,7 +31,7 @@ def write_card(folder: Path, name: str, run: Path, step: int) -> None:
     path = run / "settings.json"
     settings: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
     start = str(settings.get("start") or "")
-    local = start == "seed" or Path(start).expanduser().is_dir()
+    local = start in SHIPPED or Path(start).expanduser().is_dir()
     licence = _licence(start)
     data = ModelCardData(
         base_model=start if start and not local else None,
@@ -58,7 +59,7 @@ def _licence(start: str) -> str:
     """Return the licence of the base model, where its own card is on this machine, else ""."""
     from huggingface_hub import metadata_load, try_to_load_from_cache
 
-    if start == "seed":
+    if start and start in SHIPPED:
         return "mit"
     card: Any = Path(start).expanduser() / "README.md"
     if start.count("/") == 1 and not card.is_file():

@@ -214,7 +214,8 @@ def test_the_card_says_what_the_model_is(run: Path, tmp_path: Path) -> None:
         ("base", "---\nlicense: [\n---\n", None),
         ("base", "no card", None),
         ("base", None, None),
-        ("seed", None, "mit"),  # the included model is under the licence of this project
+        ("seed", None, "mit"),  # the included models are under the licence of this project
+        ("trained", None, "mit"),
     ],
 )
 def test_the_card_has_the_licence_of_the_base_where_it_is_known(
@@ -223,7 +224,7 @@ def test_the_card_has_the_licence_of_the_base_where_it_is_known(
     (tmp_path / "base").mkdir()
     if readme is not None:
         (tmp_path / "base" / "README.md").write_text(readme)
-    named = start if start == "seed" else str(tmp_path / start)
+    named = str(tmp_path / start) if start == "base" else start
     settings(run, start=named, temperature=1.0, validation_temperature=1.0)
     export(run, tmp_path / "planner")
     card = ModelCard.load(tmp_path / "planner" / "README.md")
