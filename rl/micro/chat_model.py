@@ -90,7 +90,7 @@ class EmbeddedChatModel(BaseChatModel):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        return {"model_name": self.model_name, **self._sampling().model_dump()}
+        return {"model_name": self.model_name, "fingerprint": self.fingerprint, **self._sampling().model_dump()}
 
     def _get_ls_params(self, *args: Any, **kwargs: Any) -> LangSmithParams:
         return {**super()._get_ls_params(*args, **kwargs), "ls_provider": "embedded"}

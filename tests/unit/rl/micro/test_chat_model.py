@@ -102,7 +102,8 @@ def test_embedded_plans_with_the_trained_planner(prompt: str, speaker: str) -> N
 
 def test_a_checkpoint_that_was_made_anew_has_another_fingerprint(directory: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(directory, tmp_path / "copy")
-    first = load(str(copy)).fingerprint
-    assert first == load(str(directory)).fingerprint
+    first, settings = load(str(copy)).fingerprint, load(str(copy))._get_llm_string()
+    assert (first, settings) == (load(str(directory)).fingerprint, load(str(directory))._get_llm_string())
     save_file(checkpoint.weights(checkpoint.CONFIG, seed=1), copy / "model.safetensors", metadata={"format": "pt"})
     assert load(str(copy)).fingerprint != first
+    assert load(str(copy))._get_llm_string() != settings, "a cache would mix up their replies"
