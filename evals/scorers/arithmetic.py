@@ -46,7 +46,7 @@ def _value(node: ast.expr) -> Fraction:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = -_value(node.operand)
     elif isinstance(node, ast.BinOp):
-        value = _combined(node.op, _value(node.left), _value(node.right))
+        value = combined(node.op, _value(node.left), _value(node.right))
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         value = _applied(node.func.id, [_value(argument) for argument in node.args])
     else:
@@ -56,7 +56,8 @@ def _value(node: ast.expr) -> Fraction:
     return value
 
 
-def _combined(operator: ast.operator, left: Fraction, right: Fraction) -> Fraction:
+def combined(operator: ast.operator, left: Fraction, right: Fraction) -> Fraction:
+    """Return the value of `left` `operator` `right`. Raise ValueError if it is irrational or too large."""
     match operator:
         case ast.Add():
             return left + right

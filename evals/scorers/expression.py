@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from agentflow.evals.scorers.arithmetic import combined
 from agentflow.evals.scorers.final import LONGEST, final_answer
 from agentflow.evals.scorers.latex import plain
 from agentflow.evals.scorers.score import Score, decided, undecided
@@ -346,10 +347,5 @@ def _value(node: ast.expr, used: list[int | None]) -> Fraction:
             if not isinstance(node.left.op, ast.USub):
                 raise ValueError("only numbers, + - * / and brackets")
             return _value(ast.BinOp(node.right, ast.Sub(), node.left.operand), used)
-        left, right = _value(node.left, used), _value(node.right, used)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        return left * right if isinstance(node.op, ast.Mult) else left / right
+        return combined(node.op, _value(node.left, used), _value(node.right, used))
     raise ValueError("only numbers, + - * / and brackets")

@@ -34,26 +34,14 @@ _PREFERRED = (Decision.CORRECT, Decision.UNDECIDED, Decision.INCORRECT)
 """Precedence of decisions over several accepted answers: one match is correct; incorrect only if all are."""
 
 
-class _WithoutPunctuation(dict[int, str]):
-    """Table for `str.translate` that deletes punctuation; characters are added when they first occur."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        drop = character in string.punctuation or unicodedata.category(character).startswith("P")
-        self[code] = "" if drop else character
-        return self[code]
-
-
-_WITHOUT_PUNCTUATION = _WithoutPunctuation()
-
-
 def normalise(text: str) -> str:
     """Return SQuAD's normal form of `text`: lower case, single spaces, no punctuation and no articles.
 
     Unlike SQuAD's script, this also removes typographic punctuation, and keeps an article that is the whole text
     ("A+").
     """
-    kept = unicodedata.normalize("NFKC", text).casefold().translate(_WITHOUT_PUNCTUATION)
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    kept = "".join(one for one in folded if one not in string.punctuation and unicodedata.category(one)[0] != "P")
     return " ".join(_ARTICLES.sub(" ", kept).split()) or " ".join(kept.split())
 
 
@@ -80,9 +68,8 @@ def free_text(answer: str, golds: Sequence[str]) -> Score:
         "f1": max((f1(text, gold) for gold in golds), default=0.0),
     }
     scores = [_one(text, gold) for gold in golds]
-    by_decision = {score.decision: score for score in reversed(scores)}
-    preferred = (by_decision[decision] for decision in _PREFERRED if decision in by_decision)
-    return replace(next(preferred, undecided("no gold answer")), metrics=metrics)
+    best = min(scores, key=lambda score: _PREFERRED.index(score.decision), default=undecided("no gold answer"))
+    return replace(best, metrics=metrics)
 
 
 def gold_type(gold: str) -> str:
