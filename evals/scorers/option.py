@@ -148,6 +148,7 @@ _RETRACTS = re.compile(
 _HEAD_ENDS = re.compile(
     r"[(;:.–—-]|,(?! ?(?:and |or )?[(\[]?[\ue000-\ue1ff])|\b(?:because|since|as|which|while|whereas)\b"
 )
+_SHARED = "a letter that is the text of another option"
 _LONGEST = 4_000
 """Characters that are read, counted from the end."""
 
@@ -159,7 +160,10 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     if not text:
         return decided(False, "no answer")
     by_text = {one for one, content in options.items() if same(text, content) or _labels(text, one, content)}
+    shared = {one for one in options for key, content in options.items() if key != one and same(content, one)}
     alone = text.strip("()[]{}.:,' ").upper()
+    if alone in shared:
+        return undecided(_SHARED)
     if len(alone) == 1 and alone in string.ascii_uppercase and not by_text - {alone}:
         return decided(alone == gold, "option letter")
     if len(by_text) == 1 and not _names_another(text, options):
@@ -171,11 +175,14 @@ def option(answer: str, options: Mapping[str, str], gold: str) -> Score:
     if _names_another(text, options) or any(ord(letter) - _LETTERS != ord(content) for letter, content in beside):
         return undecided("a letter and the text of another option")
     chosen, denied = _chosen(marked)
-    if chosen is None and gold in {list(options)[ord(one) - _FIRST] for one in denied}:
-        return decided(False, "denied")
-    if chosen is None:
-        return undecided("no single option")
-    return decided(list(options)[ord(chosen) - _FIRST] == gold, "option")
+    letters = list(options)
+    rejected = {letters[ord(one) - _FIRST] for one in denied}
+    letter = letters[ord(chosen) - _FIRST] if chosen else ""
+    if shared & {letter, *rejected}:
+        return undecided(_SHARED)
+    if not letter:
+        return decided(False, "denied") if gold in rejected else undecided("no single option")
+    return decided(letter == gold, "option")
 
 
 def _labels(text: str, letter: str, content: str) -> bool:

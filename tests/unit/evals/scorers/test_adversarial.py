@@ -19,10 +19,12 @@ from agentflow.evals.scorers.score import decided
 
 OPTIONS = {"A": "Oral ulcers", "B": "Kidney stones", "C": "Stones", "D": "Vitamin A"}
 LIKE_LETTERS = {"A": "B12 deficiency", "B": "iron", "C": "B-12", "D": "None of these"}
+BLOOD = {"A": "O", "B": "A", "C": "B", "D": "AB"}
 RULES: dict[str, Any] = {
     "number": number,
     "option": lambda answer, gold: option(answer, OPTIONS, gold),
     "option like a letter": lambda answer, gold: option(answer, LIKE_LETTERS, gold),
+    "options that are letters": lambda answer, gold: option(answer, BLOOD, gold),
     "free text": free_text,
     "gaia": quasi_exact,
     "expression": lambda answer, gold: expression(answer, (3, 3, 8, 8), 24),
