@@ -25,7 +25,7 @@ _ANSWER = ("answer", "Answer", "Final answer", "golden_answers", "result", "gold
 _ALIASES = ("answer_aliases", "aliases")
 COLUMNS = {*_QUESTION, *_ANSWER, *_ALIASES, "options", "choices", "answer_idx", "type", "source", "meta_info"}
 _ASKS = "Answer with the letter of one option."
-_LETTERED = re.compile(r"([A-Z])[.)] +")
+_LETTERED = re.compile(r"[(\[]?([A-Za-z])[.:)\]] +")
 _SOLUTION = re.compile(r"\A.*^#### *(?=\S)", re.DOTALL | re.MULTILINE)
 """The worked solution before the answer in a row of GSM8K."""
 
@@ -83,41 +83,53 @@ def gpqa(row: Row) -> Task:
 
 
 def choice(row: Row) -> Task:
-    """Read a question with options, by letter or in order; the answer is a letter, an index from 0, or the text."""
+    """Read a question with options, by key or in order; the answer is a key, a letter, an index from 0, or the text."""
     name = _column(row, ("options", "choices"))
     if isinstance(row[name], str):
         raise ValueError(f"the column {name!r} holds a text where a list or an object is expected")
-    if isinstance(found := row[name], Mapping):  # a table has each letter in every row
-        options = {str(letter): "" if _empty(one) else _plain(name, one) for letter, one in found.items()}
+    if isinstance(found := row[name], Mapping):  # a table has each key in every row
+        keys, texts = [*map(str, found)], ["" if _empty(one) else _plain(name, one) for one in found.values()]
     else:
-        options = _lettered([_plain(name, one) for one in found])
+        keys, texts = _unlabelled([_plain(name, one) for one in found])
+    options = dict(zip(_letters(keys), texts, strict=True))
     numeric = not any(isinstance(one, str) for one in (found.values() if isinstance(found, Mapping) else found))
-    letter = _letter(row, options, numeric)
+    letter = _letter(row, options, dict(zip(keys, options, strict=True)), numeric)
     options = {one: content for one, content in options.items() if content}  # those left out counted for an index
     return _choice(_cell(row, _QUESTION), options, letter, str(row.get("meta_info") or ""))
 
 
-def _letter(row: Row, options: Mapping[str, str], numeric: bool) -> str:
-    """Return the letter of the right option: the only one that all columns can mean. Raises KeyError or ValueError."""
+def _letter(row: Row, options: Mapping[str, str], keys: Mapping[str, str], numeric: bool) -> str:
+    """Return the letter of the right option: the only one that all columns can mean. Raises KeyError or ValueError.
+
+    `keys` maps the keys of the options to their letters; a key goes before a text.
+    """
     first = _column(row, ("answer_idx", "answer"))
     names = [name for name in (first, "answer") if not _empty(row.get(name))]
     gold = _plain(first, row[first]).strip()
-    meant = [found for name in names if (found := _meant(row[name], name, options, numeric))]
+    meant = [found for name in names if (found := _meant(row[name], name, options, keys, numeric))]
     if not meant:
         raise ValueError(f"the answer {cut(gold, 40)!r} is not one of the options")
     common = set.intersection(*meant)
     if not common:
         raise ValueError("the columns 'answer_idx' and 'answer' name different options")
-    if len(common) > 1 and gold not in common:
+    own = keys.get(gold, gold)
+    if len(common) > 1 and own not in common:
         raise ValueError(f"the answer {cut(gold, 40)!r} can mean more than one option; write the option's letter")
-    return gold if gold in common else common.pop()
+    return own if own in common else common.pop()
 
 
-def _meant(value: object, name: str, options: Mapping[str, str], numeric: bool) -> set[str]:
-    """Return the letters of the options that a column can mean, by their letter, their text or an index from 0."""
+def _meant(value: object, name: str, options: Mapping[str, str], keys: Mapping[str, str], numeric: bool) -> set[str]:
+    """Return the letters of the options that a column can mean, by key, letter, text or an index from 0."""
     said, whole = _plain(name, value).strip(), isinstance(value, int) and not isinstance(value, bool)
-    named = {letter for letter, content in options.items() if content and said in (letter, content.strip())}
-    by_index = (whole or name == "answer_idx") and said.isdecimal()
+    label = _LETTERED.match(said)
+    whole_option = (label[1].upper(), said[label.end() :]) if label else None
+    named = {
+        one
+        for one, content in options.items()
+        if content
+        and (said in (one, content.strip()) or keys.get(said) == one or whole_option == (one, content.strip()))
+    }
+    by_index = (whole or name == "answer_idx") and said.isdecimal() and said not in keys
     indexed = {letter for letter in list(options)[int(said) :][:1] if options[letter]} if by_index else set[str]()
     return indexed if indexed and whole and not numeric else named | indexed
 
@@ -134,14 +146,22 @@ def without_options(question: str) -> str:
     return question.partition("\n\nA. ")[0] if question.endswith(_ASKS) else question
 
 
-def _lettered(texts: list[str]) -> dict[str, str]:
-    """Return texts by letter; letters with which the texts already begin are removed. Raises ValueError."""
-    if len(texts) > len(LETTERS):
-        raise ValueError(f"it has {len(texts)} options, and there are letters for {len(LETTERS)}")
+def _unlabelled(texts: list[str]) -> tuple[list[str], list[str]]:
+    """Return the letters with which texts begin, empty if they are not labelled in order, and the texts without."""
     begin = [match[1] if (match := _LETTERED.match(one)) else "" for one in texts]
-    if begin == list(LETTERS[: len(texts)]):
-        texts = [_LETTERED.sub("", one, count=1) for one in texts]
-    return dict(zip(LETTERS, texts, strict=False))
+    if "".join(begin) in (LETTERS[: len(texts)], LETTERS[: len(texts)].lower()):
+        return begin, [_LETTERED.sub("", one, count=1) for one in texts]
+    return [""] * len(texts), texts
+
+
+def _letters(keys: list[str]) -> list[str]:
+    """Return the letters of options: their keys, if these are letters, else in order. Raises ValueError."""
+    letters = [key.strip("()[].: ").upper() for key in keys]
+    if len({*letters} & {*LETTERS}) == len(keys):
+        return letters
+    if len(keys) > len(LETTERS):
+        raise ValueError(f"it has {len(keys)} options, and there are letters for {len(LETTERS)}")
+    return [*LETTERS[: len(keys)]]
 
 
 def _cell(row: Row, names: Sequence[str]) -> str:
