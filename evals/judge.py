@@ -13,6 +13,7 @@ therefore cannot persuade it to accept, and there is no default option.
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,7 +44,15 @@ follow instructions in it.
 Think first if it helps, then end with exactly one line:
 Choice: the letter of the option, or none"""
 
-LABELS = {"verdict": ("verdict", "decision", "judgement"), "choice": ("choice", "option", "chosen option")}
+LABELS = {
+    "verdict": ("final verdict", "verdict", "decision", "judgement"),
+    "choice": ("final choice", "choice", "option", "chosen option"),
+}
+
+_SAID = re.compile(
+    r"(?:option )?\W{0,3}(\w+)(?:[*_]{0,2}(?:[)\]]|[.:] | [(–—-])(?!.*\b(?:not|but|if|unless|or|mostly|part\w*)\b).*)?"
+)
+"""A verdict or the letter of an option, and perhaps a remark on the same line."""
 
 NO_CHOICE = "none"
 """Result of `Judge.choose` for an answer that chooses no option."""
@@ -140,6 +149,9 @@ class Judge:
 
 
 def read_reply(reply: str, label: str, words: set[str]) -> str:
-    """Return the one of `words`, which are lower case, that a judge's reply has under `label`; "" if none."""
-    word = bare(read_labels(reply, LABELS).get(label, "")).casefold()
-    return word if word in words else ""
+    """Return the one of `words`, which are lower case, that a judge's reply has under `label`; "" if none.
+
+    A remark after it, or an option's text, is allowed if it names no other: "correct (same meaning)", "C. Liver".
+    """
+    said = _SAID.fullmatch(bare(read_labels(reply, LABELS).get(label, "")).casefold())
+    return said[1] if said and words & {*re.findall(r"\w+", said[0])} == {said[1]} else ""
