@@ -16,10 +16,12 @@ _SPACING = re.compile(
     r"\\(?:left|right|displaystyle|[bB]igg?[lr]?)(?![a-zA-Z])|\\[!,;: ()\[\]]|\$|\^?\{?\\circ\}?|°|\{,\}"
 )
 _COMMANDS = r"\times \cdot \div \% \leq \le \geq \ge \neq \ne \pm \infty \in \cup".split()
-_SIGNS = dict(zip([*"×÷−–\u2044\u00a0\u202f\u2009", *_COMMANDS], "*/--/   **/%≤≤≥≥≠≠±∞∈∪", strict=True))
+_SIGNS = dict(
+    zip([*"×⋅∙∗÷−–﹣－﹢＋\u2044\u00a0\u202f\u2009", *_COMMANDS], "****/----++/   **/%≤≤≥≥≠≠±∞∈∪", strict=True)
+)
 _SIGN = re.compile("|".join(re.escape(sign) + r"(?![a-zA-Z])" * sign[-1].isalpha() for sign in _SIGNS))
 _RAISED = re.compile("[⁺⁻]?[⁰¹²³⁴-⁹]+")
-_VULGAR = re.compile(r"(?:(?<=\d) ?)?([¼½¾⅐-⅞])")
+_VULGAR = re.compile(r"((?<=\d) ?|(?<=\w))?([¼½¾⅐-⅞])")
 _GREEK = re.compile(
     r"\\(alpha|beta|gamma|delta|epsilon|theta|lambda|mu|nu|pi|rho|sigma|tau|phi|psi|omega|Omega|Delta|Sigma|Phi|Psi)"
     r"(?![a-zA-Z])"
@@ -30,7 +32,7 @@ _DEEPEST = 8
 
 def plain(text: str) -> str:
     """Return `text` without LaTeX spacing, fonts and dollar signs; fractions as (a/b), x² as x^2, × as *."""
-    text = _VULGAR.sub(lambda match: " " * (match.start() > 0) + unicodedata.normalize("NFKC", match[1]), text)
+    text = _VULGAR.sub(lambda match: " " * (match[1] is not None) + unicodedata.normalize("NFKC", match[2]), text)
     text = _RAISED.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]), text)
     text = _SIGN.sub(lambda match: _SIGNS[match[0]], text.replace(r"\$", " "))
     text = _GREEK.sub(_letter, text)

@@ -168,7 +168,7 @@ _PARTS = {
 }
 _SHARE = re.compile(rf"\W*# ?(?:out of #|-?(?P<part>{'|'.join(_PARTS)})s?)\W*")
 """A share in words: 3 out of 4, three quarters."""
-_SIGN_OR_LAYOUT = re.compile(r"(?:\A|\b(?:is|equals)\b|[=:]) ?[->] ?#|(?<![\w)}#-])-#")
+_SIGN_OR_LAYOUT = re.compile(r"(?:\A|\b(?:is|equals)\b|[=:]) ?[->—] ?#|(?<![\w)}#-])-#")
 """A sign apart from its number or beside another, and > before a number: a list item, a quotation or an operator."""
 _READ = 4_000
 """Characters of a final answer that are read, counted from the end."""
@@ -185,7 +185,7 @@ def number(answer: str, gold: str) -> Score:
     around, values = marked(text)
     if values == [expected] and expected and _CHANGED.fullmatch(around):
         return decided(False, "changed")
-    if expected in values and (
+    if {expected, -expected} & {*values} and (
         _SIGN_OR_LAYOUT.search(around) or _EXCLAIMED.search(around) or _CONVERTED.search(around)
     ):
         return undecided("a list item or a sign, an exclamation or a factorial, or two units")
@@ -231,8 +231,8 @@ def _undone(text: str, around: str) -> Fraction | None:
 
 
 def as_number(text: str) -> Fraction | None:
-    """Return the one number that `text` states; None if there is none or several are possible."""
-    return _stated(*marked(plain(text)))
+    """Return the one number that `text`, which is no list, states; None if there is none or several are possible."""
+    return _stated(*marked(re.sub(r"\A\s*([+-])\s+(?=[\d.(])", r"\1", plain(text))))
 
 
 def _stated(around: str, values: list[Fraction | None]) -> Fraction | None:
