@@ -44,7 +44,7 @@ _REFUSAL = re.compile(
     r"|no) (?:information|context|data|evidence)[^.,;:\d]{0,100}|i have no idea(?:, sorry)?|unknown|undetermined"
     r"|(?:it )?(?:cannot|can't) be determined[^.,;:\d]{0,100}|not (?:known|available|found|sure)|nobody (?:knows"
     r"|can (?:say|tell))|none(?: of the (?:above|options|choices|answers)(?: (?:is|are) (?:correct|right|true))?)?"
-    r"|none of (?:them|these)|no (?:answer|option)(?: was found)?|n/?a|null|nothing(?: (?:was )?found)?"
+    r"|none of (?:them|these)|no (?:answer|option)(?: was found)?|n/a|null|nothing(?: (?:was )?found)?"
     r"|(?:unfortunately,? )?(?:there (?:is|are|was|were) )?no (?:(?!one)[a-z]+ ){0,2}(?:info(?:rmation)?|idea|data"
     r"|results?|evidence|mention|sources?|records?|answer|match(?:es)?|articles?|pages?|documents?|details|consensus"
     r"|conclusion|clue|comment|telling|luck|way (?:to (?:know|tell|say|verify)|of (?:knowing|telling))|one (?:knows"
@@ -54,6 +54,8 @@ _REFUSAL = re.compile(
 _NEGATIVE = re.compile(
     r"\b(?:no|not|none|nobody|nothing|never|neither|cannot|un(?:known|certain|determined))\b", re.IGNORECASE
 )
+_NONE = re.compile(r"(?:none|null|nothing)\b", re.IGNORECASE)
+_ZERO = re.compile(r"(?<![\d.,])0(?![\d.,]*[1-9])|\bzero\b", re.IGNORECASE)
 
 
 def final_answer(text: str) -> str:
@@ -72,10 +74,12 @@ def stated(answer: str) -> str:
 def refuses(answer: str, golds: Iterable[str] = ()) -> bool:
     """Return whether a final answer only states that there is no answer.
 
-    Return False if one of `golds` is itself negative, such as "none": then the statement may be the right answer.
+    Return False if one of `golds` is itself negative, such as "none", or 0 for "nothing": then it may be right.
     """
     said = " ".join(answer.replace("’", "'").split()).strip(" .!*_")
-    return _REFUSAL.fullmatch(said) is not None and not any(_NEGATIVE.search(gold) for gold in golds)
+    if not _REFUSAL.fullmatch(said):
+        return False
+    return not any(_NEGATIVE.search(gold) or (_NONE.match(said) and _ZERO.search(gold)) for gold in golds)
 
 
 def _tagged(text: str) -> str:

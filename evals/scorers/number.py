@@ -177,7 +177,7 @@ _READ = 4_000
 def number(answer: str, gold: str) -> Score:
     """Score whether `answer` states the number `gold`."""
     text = plain(final_answer(answer))[-_READ:]
-    if not text or refuses(text):
+    if not text or refuses(text, [gold]):
         return decided(False, "no answer")
     expected = as_number(gold)
     if expected is None and (expected := evaluate(plain(gold))) is None:
