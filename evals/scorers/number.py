@@ -12,7 +12,7 @@ from fractions import Fraction
 from agentflow.evals.scorers.arithmetic import evaluate
 from agentflow.evals.scorers.final import final_answer, refuses
 from agentflow.evals.scorers.latex import plain
-from agentflow.evals.scorers.numerals import IN_WORDS, from_words, marked, rounded_like
+from agentflow.evals.scorers.numerals import IN_WORDS, SCALES, from_words, marked, rounded_like
 from agentflow.evals.scorers.score import Score, decided, undecided
 
 RULE = "number"
@@ -50,9 +50,9 @@ _CONNECTIVE = (
 _VARIABLE = r"[a-z](?:'|\([a-z#, ]{0,20}\))?"
 _TAIL = (
     r"(?:,? ?\((?!times|plus|minus|divided|multiplied|mod|and\b|or\b|not (?!#)).*|,? (?:attained|achieved|reached"
-    r"|obtained|found|when|where|at|for|with|because|since|as|given|using|which|by|from|assuming|considering|counting"
-    r"|including|after|rather than|instead of|in the|not counting|no more|no less|in total|in all|altogether|overall"
-    r"|that is|namely|directed|being|occurring|taken|so that|such that|via|modulo the|thanks)\b.*|,? i\.e\..*"
+    r"|obtained|found|when|where|at|for|with|because|since|as|given|using|which|by(?! #)|from|assuming|considering"
+    r"|counting|including|after|rather than|instead of|in the|not counting|no more|no less|in total|in all|altogether"
+    r"|overall|that is|namely|directed|being|occurring|taken|so that|such that|via|modulo the|thanks)\b.*|,? i\.e\..*"
     r"|,? (?:and )?not #.*| ?[-—–:] (?![#(]).*)"
 )
 _UNIT = r"(?:[a-hj-su-wµμω°]|[kmcµμn]?[a-zω]|mol|rad|ohm)(?: ?\^#)?(?:/[a-z]{1,3}(?: ?\^#)?)?"
@@ -77,8 +77,9 @@ _HEDGES = re.compile(
     r"\b(?:not|never|neither|nor|no|or|wrong|incorrect|except|unlike|rather|instead|maybe|perhaps|possibly|probably"
     r"|(?:un)?likely|either|if|unless|suppose|false|ignore|gold|judge|guess|estimated?|bound|range|cannot|would|could"
     r"|might|may|should|wait|mistake|but|however|actually|try|trying|timed|failed|failure|exception|crashed|attempts?"
-    r"|percentile)\b|\b(?:error|between|about|approximately|approx\.?|around|roughly|nearly|almost|than|at least"
-    r"|at most|over|under|below|above|beyond|mod|modulo|log|ln|root|cubed?|factorial|plus|minus|times|by|half|twice"
+    r"|percentile|below|moins|menos|(?:sub|under|beneath)[ -]?zero|binary|octal|hexadecimal)\b"
+    r"|\b(?:error|between|about|approximately|approx\.?|around|roughly|nearly|almost|than|at least"
+    r"|at most|over|under|above|beyond|mod|modulo|log|ln|root|cubed?|factorial|plus|minus|times|by|half|twice"
     r"|double|triple|until|before|exceeds?|up to|close to|and|factor|divisor|digits?|percent|step|case|problem|question"
     r"|example|option|choice|page|line|chapter|version|room|code|steps|cases|problems|questions|examples|options|pages"
     r"|lines|chapters|rooms|codes|errors|precedes|exceeds|divides|lacks|misses|multiples|less|(?:square|root|cube"
@@ -152,22 +153,11 @@ _ALONE = re.compile(r"[\s.,;:!'\"()*_•·…✓✔✅☑🎉→⇒∴{}-]*#[ .%
 _EQUATED = re.compile(r"[^=;,\n]{0,80}= ?#(?! ?[*/^!(a-zπ√])")
 _UNREAD = re.compile(
     r"[\d√^\\!]|#[a-zπ(]|[#)] ?[*/:]{1,2} ?[#(a-z]|[#)] ?[+-] ?[#(a-z]|[十百千万一二三四五六七八九]"
-    r"|\b(?:half|halves|thirds?|quarters?|twice|double|triple|pair|couple|dozens?|score|gross|once|single|pi|unity)\b"
+    rf"|\b(?:twice|double|triple|pair|couple|score|gross|once|single|pi|unity|(?:{'|'.join(SCALES)})s?)\b"
 )
+_LESS = re.compile(r"\b(?:under|loss|los[et]|decreas|declin|reduc|drop|debt|deficit|down|left|fell|behind)")
 _COMPOUND = re.compile(r"# ?[a-z]{1,9}\.?,?(?: and)? # ?(?:h|m|min|s|sec|minutes?|seconds?|cents?|inch(?:es)?|in|oz)\b")
-_PARTS = {
-    "half": 2,
-    "halve": 2,
-    "third": 3,
-    "quarter": 4,
-    "fourth": 4,
-    "fifth": 5,
-    "sixth": 6,
-    "eighth": 8,
-    "tenth": 10,
-}
-_SHARE = re.compile(rf"\W*# ?(?:out of #|-?(?P<part>{'|'.join(_PARTS)})s?)\W*")
-"""A share in words: 3 out of 4, three quarters."""
+_SHARE = re.compile(r"\W*# ?out of #\W*")
 _SIGN_OR_LAYOUT = re.compile(r"(?:\A|\b(?:is|equals)\b|[=:]) ?[->—] ?#|(?<![\w)}#-])-#")
 """A sign apart from its number or beside another, and > before a number: a list item, a quotation or an operator."""
 _READ = 4_000
@@ -189,8 +179,8 @@ def number(answer: str, gold: str) -> Score:
         _SIGN_OR_LAYOUT.search(around) or _EXCLAIMED.search(around) or _CONVERTED.search(around)
     ):
         return undecided("a list item or a sign, an exclamation or a factorial, or two units")
-    if share := _SHARE.fullmatch(around):
-        above, below = values[0], _PARTS[share["part"]] if share["part"] else values[1]
+    if _SHARE.fullmatch(around):
+        above, below = values
         right = above is not None and bool(below) and above == expected * (below or 1)
         return decided(True, RULE) if right else undecided("a share, or a number of parts")
     found = _stated(around, values)
@@ -204,6 +194,9 @@ def number(answer: str, gold: str) -> Score:
         return decided(True, RULE)
     if found == rounded_like(found, expected) or (expected == 1000 * found and _THOUSANDS.search(text)):
         return undecided("rounded, or with another mark of thousands")
+    parts = {scale for word, scale in SCALES.items() if scale < 1 and word in text.lower() and word not in around}
+    if found in {expected * scale for scale in parts} or (found == -expected and _LESS.search(around)):
+        return undecided("a number of parts, or a loss")
     return decided(False, RULE)
 
 
@@ -214,7 +207,7 @@ def _absent(expected: Fraction, around: str, values: list[Fraction | None]) -> b
         return False
     read = {value for value in values if value is not None} | {from_words(one[0]) for one in IN_WORDS.finditer(around)}
     close = {rounded_like(Fraction(value), expected) for value in read}
-    return not read & ({expected, 100 * expected, expected / 100} | close)
+    return not read & ({expected, -expected, 100 * expected, expected / 100} | close)
 
 
 def _undone(text: str, around: str) -> Fraction | None:

@@ -4,12 +4,20 @@ import re
 from fractions import Fraction
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?: \d{3})+(?!\d|[.,/]\d)|\d+)"
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_PARTS = "half 2 halve 2 third 3 quarter 4 fourth 4 fifth 5 sixth 6 eighth 8 tenth 10 hundredth 100 thousandth 1000"
+SCALES = {word: Fraction(1, int(below)) for word, below in zip(_PARTS.split()[::2], _PARTS.split()[1::2], strict=True)}
+SCALES |= {"hundred": Fraction(100), "thousand": Fraction(10**3), "million": Fraction(10**6), "dozen": Fraction(12)}
+SCALES |= {"billion": Fraction(10**9), "trillion": Fraction(10**12), "lakh": Fraction(10**5), "crore": Fraction(10**7)}
+_UNSURE = (
+    r"k|(?-i:[MBT]|MM)|[bmt]n|ml[nd]|mio|mrd|tsd|mille|milliers?|mil|mila|tausend|hundert|lacs?|gross|scores?|bps"
+    r"|basis points?|per ?mille?|[a-z]{0,9}illi?(?:on|ard)[a-z]{0,3}"
+)
+"""Words that change the value of a number, in a way that is not the same everywhere."""
 _NUMBER = re.compile(
     rf"(?<![\w.,])(?<!\d[:/])(?P<sign>[+-]|\b(?:minus|negative) )?(?:(?P<whole>\d+) (?=\d+/))?"
     rf"(?P<digits>{_DIGITS}(?:\.\d+)?|\.\d+)"
     rf"(?:/(?P<below>\d+)|e(?P<exponent>[+-]?\d{{1,2}})(?!\d)| ?\* ?10\^[{{(]?(?P<ten>[+-]?\d{{1,2}})[}})]?"
-    rf"|(?: (?P<scale>{'|'.join(_SCALES)})\b))?(?![\d_]|:\d)(?!,\d)",
+    rf"|[ -](?P<scale>{'|'.join(SCALES)})(?P<plural>s?)\b| ?(?P<unsure>{_UNSURE})\b)?(?![\d_]|:\d)(?!,\d)",
     re.IGNORECASE,
 )
 _CLEANED = (
@@ -53,11 +61,14 @@ def marked(text: str) -> tuple[str, list[Fraction | None]]:
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
-    if len(match[0]) > _LONGEST or (match["below"] and not int(match["below"])):
+    if len(match[0]) > _LONGEST or match["unsure"] or (match["below"] and not int(match["below"])):
         return None
     value = Fraction(re.sub("[, ]", "", match["digits"])) / int(match["below"] or 1)
     value = (value + int(match["whole"] or 0)) * Fraction(10) ** int(match["exponent"] or match["ten"] or 0)
-    value *= _SCALES.get((match["scale"] or "").lower(), 1)
+    scale = SCALES.get((match["scale"] or "").lower(), 1)
+    if scale < 1 and value != 1 and not match["plural"]:  # 21 third graders
+        return None
+    value *= scale
     return -value if (match["sign"] or "+")[0].lower() in "-mn" else value
 
 
@@ -67,8 +78,8 @@ def from_words(text: str) -> int:
     for word in re.findall(r"[a-z]+", text.lower()):
         if word == "hundred":
             group = 100 * (group or 1)
-        elif word in _SCALES:
-            total, group = total + _SCALES[word] * (group or 1), 0
+        elif word in SCALES:
+            total, group = total + int(SCALES[word]) * (group or 1), 0
         elif word != "and":
             group += _WORDS[word]
     return total + group
