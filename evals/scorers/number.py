@@ -3,7 +3,7 @@
 A number may be written in many ways: 1,234, \\frac{3}{4}, 2 1/2, 2.5e3, 25 million, minus seven, 2^{10}. The statement
 of the answer must have a known shape: the number alone, "the answer is 42", "x = 42", "there are 42 ways, since ...",
 "..., so 42 in all". Any other shape is undecided, because taking the first or the last number of a text would accept
-and reject at random. 50 % equals both 50 and one half.
+and reject at random. 50 % equals both 50 and one half. A number that may be the gold answer rounded is undecided.
 """
 
 import re
@@ -12,7 +12,7 @@ from fractions import Fraction
 from agentflow.evals.scorers.arithmetic import evaluate
 from agentflow.evals.scorers.final import final_answer, refuses
 from agentflow.evals.scorers.latex import plain
-from agentflow.evals.scorers.numerals import IN_WORDS, SCALES, from_words, marked, rounded_like
+from agentflow.evals.scorers.numerals import IN_WORDS, SCALES, from_words, marked, near
 from agentflow.evals.scorers.score import Score, decided, undecided
 
 RULE = "number"
@@ -152,9 +152,14 @@ _UNDONE = re.compile(
 _ALONE = re.compile(r"[\s.,;:!'\"()*_•·…✓✔✅☑🎉→⇒∴{}-]*#[ .%]*")
 _EQUATED = re.compile(r"[^=;,\n]{0,80}= ?#(?! ?[*/^!(a-zπ√])")
 _UNREAD = re.compile(
-    r"[\d√^\\!]|#[a-zπ(]|[#)] ?[*/:]{1,2} ?[#(a-z]|[#)] ?[+-] ?[#(a-z]|[十百千万一二三四五六七八九]"
-    rf"|\b(?:twice|double|triple|pair|couple|score|gross|once|single|pi|unity|(?:{'|'.join(SCALES)})s?)\b"
+    r"[^\W_a-z]|[√^\\!|‖⌊⌈]|#[a-z(]|[a-z]\(|[#)] ?[*/:·•]{1,2} ?[#(a-z]|[#)] ?[+-] ?[#(a-z]|# % #"
+    r"|# (?:[a-z]+ ){0,4}#|(?<!['’])\b(?!did\b)[ivxlcdm]{2,9}\b"
+    r"|\b(?:twice|double|triple|pair|couple|score|gross|once|single|pi|unity|zero|squared?|cubed?|root|sqrt|log|ln"
+    rf"|factorial|binary|octal|hex\w*|base|(?:{'|'.join(SCALES)}|[a-z]{{0,9}}illion)s?)\b"
 )
+"""What is left to calculate or to read: operations, and numbers in words, in other alphabets and of the Romans."""
+_ENGLISH = re.compile(r"\b(?:the|this|that|there|which|with|from|and|you|have|not|such|solve|found|yes)\b")
+"""Words of no other language: a text with them has no number of another language."""
 _LESS = re.compile(r"\b(?:under|loss|los[et]|decreas|declin|reduc|drop|debt|deficit|down|left|fell|behind)")
 _COMPOUND = re.compile(r"# ?[a-z]{1,9}\.?,?(?: and)? # ?(?:h|m|min|s|sec|minutes?|seconds?|cents?|inch(?:es)?|in|oz)\b")
 _SHARE = re.compile(r"\W*# ?out of #\W*")
@@ -190,9 +195,12 @@ def number(answer: str, gold: str) -> Score:
         return decided(False, "not stated")
     if found is None:
         return undecided("no single number in a known shape")
-    if found == expected or ("%" in around and found == 100 * expected):
+    equal = {expected}
+    if ("%" in around) != ("%" in marked(plain(gold))[0]):
+        equal.add(100 * expected if "%" in around else expected / 100)
+    if found in equal:
         return decided(True, RULE)
-    if found == rounded_like(found, expected) or (expected == 1000 * found and _THOUSANDS.search(text)):
+    if any(near(found, one) for one in equal) or (expected == 1000 * found and _THOUSANDS.search(text)):
         return undecided("rounded, or with another mark of thousands")
     parts = {scale for word, scale in SCALES.items() if scale < 1 and word in text.lower() and word not in around}
     if found in {expected * scale for scale in parts} or (found == -expected and _LESS.search(around)):
@@ -203,11 +211,12 @@ def number(answer: str, gold: str) -> Score:
 def _absent(expected: Fraction, around: str, values: list[Fraction | None]) -> bool:
     """Return whether all numbers of a text are read, none is the expected one, and nothing is left to calculate."""
     rest = _EQUATED.sub("#", around)
-    if not expected or None in values or _UNREAD.search(rest) or _COMPOUND.search(rest):
+    if not (expected and (values or _ENGLISH.search(rest))) or _UNREAD.search(rest) or _COMPOUND.search(rest):
         return False
-    read = {value for value in values if value is not None} | {from_words(one[0]) for one in IN_WORDS.finditer(around)}
-    close = {rounded_like(Fraction(value), expected) for value in read}
-    return not read & ({expected, -expected, 100 * expected, expected / 100} | close)
+    read = {*values, *(Fraction(from_words(one[0])) for one in IN_WORDS.finditer(around))}
+    if read & {None, -expected, expected / 100}:
+        return False
+    return not any(near(value, one) for value in read if value is not None for one in (expected, 100 * expected))
 
 
 def _undone(text: str, around: str) -> Fraction | None:

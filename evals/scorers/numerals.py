@@ -85,7 +85,14 @@ def from_words(text: str) -> int:
     return total + group
 
 
-def rounded_like(found: Fraction, expected: Fraction) -> Fraction | None:
-    """Return `expected` rounded to as many decimals as `found` has; None if `found` has none."""
-    decimals = next((places for places in range(1, 12) if (found * 10**places).denominator == 1), None)
-    return None if found.denominator == 1 or decimals is None else round(expected, decimals)
+def near(found: Fraction, expected: Fraction) -> bool:
+    """Return whether one of two numbers may be the other, rounded; a whole number is expected exactly."""
+    gap = abs(found - expected)
+    if gap >= 1 or expected.denominator == 1:
+        return not gap
+    places = [decimals for one in (found, expected) if (decimals := _decimals(one)) is not None]
+    return any(gap * (10**decimals if decimals else 2) < 1 for decimals in places)
+
+
+def _decimals(value: Fraction) -> int | None:
+    return next((places for places in range(12) if (value * 10**places).denominator == 1), None)
