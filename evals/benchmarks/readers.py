@@ -121,14 +121,9 @@ def _letter(row: Row, options: Mapping[str, str], keys: Mapping[str, str], numer
 def _meant(value: object, name: str, options: Mapping[str, str], keys: Mapping[str, str], numeric: bool) -> set[str]:
     """Return the letters of the options that a column can mean, by key, letter, text or an index from 0."""
     said, whole = _plain(name, value).strip(), isinstance(value, int) and not isinstance(value, bool)
-    label = _LETTERED.match(said)
-    whole_option = (label[1].upper(), said[label.end() :]) if label else None
-    named = {
-        one
-        for one, content in options.items()
-        if content
-        and (said in (one, content.strip()) or keys.get(said) == one or whole_option == (one, content.strip()))
-    }
+    labelled = said.lstrip("([")[:1].upper(), _LETTERED.sub("", said, count=1)
+    known = {one: (one, content.strip()) for one, content in options.items() if content}
+    named = {one for one in known if said in known[one] or keys.get(said) == one or labelled == known[one]}
     by_index = (whole or name == "answer_idx") and said.isdecimal() and said not in keys
     indexed = {letter for letter in list(options)[int(said) :][:1] if options[letter]} if by_index else set[str]()
     return indexed if indexed and whole and not numeric else named | indexed

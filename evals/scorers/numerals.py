@@ -90,9 +90,5 @@ def near(found: Fraction, expected: Fraction) -> bool:
     gap = abs(found - expected)
     if gap >= 1 or expected.denominator == 1:
         return not gap
-    places = [decimals for one in (found, expected) if (decimals := _decimals(one)) is not None]
-    return any(gap * (10**decimals if decimals else 2) < 1 for decimals in places)
-
-
-def _decimals(value: Fraction) -> int | None:
-    return next((places for places in range(12) if (value * 10**places).denominator == 1), None)
+    exact = [places for one in (found, expected) for places in range(12) if (one * 10**places).denominator == 1]
+    return any(gap * (10**places if places else 2) < 1 for places in exact)
