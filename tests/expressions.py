@@ -20,6 +20,7 @@ MADE = {
     "agentflow.nodes.reply_parsing:label_pattern": "read_labels",
     "agentflow.nodes.planner:_named_tools": "chosen_tool",
     "agentflow.tools.borders:_own": "literals, and a look ahead of their length",
+    "agentflow.view.search:_pattern": "literal letters, each in both cases",
 }
 """Functions that build an expression at run time, with the parser that covers them or why none is needed."""
 

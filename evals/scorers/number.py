@@ -150,10 +150,11 @@ _UNDONE = re.compile(
     r"|[dt]?binom)[^a-z=:]{2,40})?)(?: ?[a-z]+){0,4} ?\.?$"
 )
 _ALONE = re.compile(r"[\s.,;:!'\"()*_•·…✓✔✅☑🎉→⇒∴{}-]*#[ .%]*")
-_EQUATED = re.compile(r"[^=;,\n]{0,80}= ?#(?! ?[*/^!(a-zπ√])")
+_EQUATED = re.compile(r"[^=;,\n]{0,80}(?:=|\bequals\b) ?#(?! ?[*/^!(a-zπ√])")
 _UNREAD = re.compile(
     r"[^\W_a-z]|[√^\\!|‖⌊⌈]|#[a-z(]|[a-z]\(|[#)] ?[*/:·•]{1,2} ?[#(a-z]|[#)] ?[+-] ?[#(a-z]|# % #"
-    r"|# (?:[a-z]+ ){0,4}#|(?<!['’])\b(?!did\b)[ivxlcdm]{2,9}\b"
+    r"|# (?:(?:[a-z]+ )?(?:in|out of|of|than) |(?:choose|times|over|by|x|per|mod|plus|less) |(?:multiplied|divided) by "
+    r"|to the(?: power)?(?: of)? )?#|(?<!['’])\b(?!did\b)[ivxlcdm]{2,9}\b"
     r"|\b(?:twice|double|triple|pair|couple|score|gross|once|single|pi|unity|zero|squared?|cubed?|root|sqrt|log|ln"
     rf"|factorial|binary|octal|hex\w*|base|(?:{'|'.join(SCALES)}|[a-z]{{0,9}}illion)s?)\b"
 )
