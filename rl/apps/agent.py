@@ -16,9 +16,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
 from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
-from agentflow.evals.benchmarks.readers import accepted
+from agentflow.evals.benchmarks.own import by_letter, reading
 from agentflow.evals.benchmarks.rows import read_rows
-from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.runner import final_text
 from agentflow.graph.run.task import Task, identity
@@ -120,13 +119,20 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
         question = str(row.get("question") or (given if isinstance(given, dict) else ""))
         if not question.strip():
             raise AppError(f"{place} of {path} has neither a question nor inputs; its columns are {', '.join(row)}")
+        asked = {**_scored(row), "question": question}
+        read, rule = reading([(place, asked)])
         try:
-            gold, *aliases = accepted(row) if graded else [str(row.get("answer", ""))]
+            known = read(asked)
         except READING as error:
-            refusal = f"{place} of {path} has no answer to compare with, and no reward (--reward) is given"
-            raise AppError(str(refused(refusal, row, error))) from error
+            if graded:
+                refusal = f"{place} of {path} has no answer to compare with, and no reward (--reward) is given"
+                raise AppError(str(refused(refusal, row, error))) from error
+            gold, data = (said.strip() if isinstance(said := row.get("answer"), str) else ""), dict(row)
+        else:
+            question, gold = known.question, known.gold
+            names = ("stem", "options", "letter") if rule is by_letter else ("aliases",)
+            data = {**row, "aliases": [], **{name: known.data[name] for name in names}}
         run_with = [str(row[name]) for name in RUN_COLUMNS if isinstance(row.get(name), dict)]
-        data = {**row, "aliases": aliases} if aliases else dict(row)
         id = identity(*dict.fromkeys([question, *run_with]), gold)  # without a question, the inputs are one
         if id in found and str(found[id].data) != str(data):
             id += identity(str(data))  # the reward reads all columns
@@ -142,8 +148,15 @@ def inputs(task: Task) -> Any:
 
 def compare(task: Task, state: Any) -> float | None:
     """Return 1 if the answer is the task's, else 0; None if that cannot be decided by rule."""
-    score = free_text(final_text(state), [task.gold, *(task.data.get("aliases") or [])])
+    _, rule = reading([("", _scored(task.data))])
+    score = rule(task, final_text(state))
     return None if score.decision == Decision.UNDECIDED else float(score.decision == Decision.CORRECT)
+
+
+def _scored(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that say how a row is scored: options do if there are some and the question is asked."""
+    asked = not isinstance(row.get("inputs"), dict)
+    return {name: value for name, value in row.items() if name not in ("options", "choices") or (asked and value)}
 
 
 def run_config(given: Given) -> RunnableConfig:

@@ -22,7 +22,8 @@ def score(task, state) -> float:
     `task.gold` is the column `answer`, `task.data` holds all columns, and `state` is the graph's final state.
     """
     said = {said}
-    return float(task.gold.casefold() in said.casefold())
+    right = [task.gold, *task.data.get("aliases", [])] if task.gold else []
+    return float(any(one.casefold() in said.casefold() for one in right))
 
 
 def answer(task, asked):

@@ -83,6 +83,64 @@ def test_answers_are_read_as_those_of_benchmarks(tmp_path: Path, row: dict[str, 
     assert compare(task, {"answer": answer}) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("row", "gold", "aliases"),
+    [
+        ({"answer": ["14 December 1972 UTC", "December 1972"]}, "14 December 1972 UTC", ["December 1972"]),
+        ({"answer": "Rome", "answer_aliases": ["Roma"]}, "Rome", ["Roma"]),
+        ({"answer": "48 + 24 = 72\n#### 72"}, "72", []),
+        ({"answer": True}, "yes", []),
+        ({"answer": None, "aliases": "mine"}, "", "mine"),
+        ({"answer": " "}, "", None),
+        ({"answer": "a", "gold": "b"}, "a", None),
+        ({"label": 3}, "", None),
+    ],
+)
+def test_a_reward_of_ones_own_gets_the_answer_as_benchmarks_read_it(
+    tmp_path: Path, row: dict[str, Any], gold: str, aliases: object
+) -> None:
+    """It got the text of the whole cell, as in "['14 December 1972 UTC', 'December 1972']"."""
+    [task] = read_tasks(written(tmp_path / "t.jsonl", {"question": "q", **row}), graded=False)
+    assert (task.gold, task.data.get("aliases")) == (gold, aliases)
+
+
+METALS: Any = {"question": "Which is Fe?", "options": ["Gold", "Iron"], "answer": 1, "aliases": "x"}
+
+
+@pytest.mark.parametrize("graded", [True, False])
+@pytest.mark.parametrize("row", [METALS, {**METALS, "options": None, "choices": {"a": "Gold", "b": "Iron"}}])
+def test_options_reach_the_graph_and_are_scored_by_their_letter(
+    tmp_path: Path, row: dict[str, Any], graded: bool
+) -> None:
+    """The graph was asked without them, and the answer was the index."""
+    [task] = read_tasks(written(tmp_path / "t.jsonl", row), graded=graded)
+    assert "A. Gold\nB. Iron" in inputs(task)["messages"][0].content
+    assert (task.gold, task.data["letter"], task.data["aliases"]) == ("B. Iron", "B", [])
+    said = {"Iron": 1.0, "B": 1.0, "B. Iron": 1.0, "A": 0.0, "Gold": 0.0, "A or B": None}
+    assert {answer: compare(task, {"answer": answer}) for answer in said} == said
+
+
+@pytest.mark.parametrize("row", [{"inputs": {"asked": "?"}, "options": ["x"]}, {"question": "q", "options": None}])
+def test_options_of_an_input_of_its_own_and_empty_ones_are_left(tmp_path: Path, row: dict[str, Any]) -> None:
+    [task] = read_tasks(written(tmp_path / "t.jsonl", {**row, "answer": "Rome"}), graded=True)
+    assert (task.data["options"], compare(task, {"answer": "It is Rome."})) == (row["options"], 1.0)
+
+
+def test_the_column_of_the_rule_is_obeyed(tmp_path: Path) -> None:
+    row = {"question": "How many?", "answer": "1,234"}
+    [named] = read_tasks(written(tmp_path / "t.jsonl", {**row, "score_as": "exact"}), graded=True)
+    assert (compare(named, {"answer": "1234 men"}), compare(named, {"answer": "1,234"})) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("wrong", [{**METALS, "answer": "Lead"}, {"question": "q", "answer": "a", "score_as": "b"}])
+def test_a_row_that_cannot_be_scored_is_refused_unless_the_reward_is_ones_own(tmp_path: Path, wrong: Any) -> None:
+    file = written(tmp_path / "t.jsonl", wrong)
+    with pytest.raises(AppError, match=r"^line 1 of .*(not one of the options|'score_as')"):
+        read_tasks(file, graded=True)
+    [task] = read_tasks(file, graded=False)
+    assert task.data == wrong
+
+
 @pytest.mark.parametrize(("pattern", "path", "fit"), table(__file__, "patterns.txt"))
 def test_patterns_of_paths(pattern: str, path: str, fit: bool) -> None:
     assert fits(pattern, path.split("/")) == fit

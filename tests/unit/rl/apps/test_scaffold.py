@@ -123,6 +123,8 @@ def test_the_reward_that_is_written_works(graph: Any, right: Any, wrong: Any) ->
     exec(reward_text(graph), module)
     task = Task(id="1", question="?", gold="21")
     assert (module["score"](task, right), module["score"](task, wrong)) == (1.0, 0.0)
+    assert module["score"](Task(id="1", question="?", gold="a score", data={"aliases": ["21"]}), right) == 1.0
+    assert module["score"](Task(id="1", question="?", data={"aliases": "1"}), right) == 0.0, "there is no answer"
     asked = {"action_requests": [{"name": "book", "args": {}}]}
     assert module["answer"](task, asked) == {"decisions": [{"type": "approve"}]}
 
