@@ -65,7 +65,8 @@ def compare(
             if alone := len(before.keys() ^ after.keys()):
                 say(f"note: {name}: {alone:,} questions are in only one of them and left out")
     if not found:
-        fail("the two have no question in common; compare evaluations of the same benchmark", MISUSED)
+        asked = " and ".join(f"{run.name} of {', '.join(run.settings.benchmarks)}" for run in (a, b))
+        fail(f"no question in common: {asked}; compare evaluations of the same benchmark, a file by its name", MISUSED)
     if different := _other_settings(a, b):
         say(f"note: besides the planner, they differ in {', '.join(different)}")
     for cell in (*a.cells, *b.cells):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from agentflow.cli.group import MISUSED
 from agentflow.evals.atlas.families import questions
 from agentflow.evals.results_store import read
 from agentflow.evals.scorers.score import Decision
@@ -133,6 +134,14 @@ def test_a_comparison_says_what_counts_as_wrong_without_an_answer(tmp_path: Path
     said = run("compare", *folders).stderr
     assert "note: bamboogle: of 4 tries of trained, 2 failed and 1 undecided count as wrong" in said
     assert "tries of seed" not in said
+
+
+def test_a_comparison_without_a_common_question_names_the_benchmarks(tmp_path: Path) -> None:
+    """A file that was renamed is another benchmark, though its questions are the same."""
+    folders = [write_run(tmp_path / name, [record(0, benchmark=f"{name}.jsonl")]) for name in ("old", "new")]
+    done = call("eval", "compare", *folders)
+    assert done.exit_code == MISUSED
+    assert "no question in common: old of old.jsonl and new of new.jsonl;" in done.stderr
 
 
 def test_a_comparison_of_several_tries_shows_pass_at_k(tmp_path: Path) -> None:
