@@ -32,6 +32,9 @@ TEST_SHARE = 5
 RUN_COLUMNS = ("inputs", "context", "config")
 """Columns that a graph is run with beside the question: rows that differ in one of them are different tasks."""
 
+QUESTION = ("question", "Question", "problem", "Problem")
+"""Columns with the question, as the readers of benchmarks take them; the first that is not empty counts."""
+
 GivenNodes = str | Collection[str]
 """Patterns of nodes as options give them: with commas or as a list."""
 
@@ -86,7 +89,12 @@ def trainable_agent(
 
     def split_tasks(split: Split, number: int) -> list[Task]:
         found = read(test if split == "test" and test else tasks)
-        return (found if test else share_of(found, split))[:number]
+        if not (chosen := found if test else share_of(found, split)):
+            raise AppError(
+                f"no {split} tasks: of {len(found)} in {tasks}, one in {TEST_SHARE} is held out, by its hash; "
+                "add more, or name test tasks with --test FILE"
+            )
+        return chosen[:number]
 
     return Trainable(
         name=name,
@@ -116,8 +124,9 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
     found: dict[str, Task] = {}
     for place, row in rows:
         given = row.get("inputs")
-        question = str(row.get("question") or (given if isinstance(given, dict) else ""))
-        if not question.strip():
+        asks = [str(row.get(name) or "") for name in QUESTION]
+        question = next(filter(str.strip, asks), str(given) if isinstance(given, dict) else "")
+        if not question:
             raise AppError(f"{place} of {path} has neither a question nor inputs; its columns are {', '.join(row)}")
         asked = {**_scored(row), "question": question}
         read, rule = reading([(place, asked)])

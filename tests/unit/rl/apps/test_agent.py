@@ -8,6 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.graph import StateGraph
 
+from agentflow.evals.benchmarks import readers
 from agentflow.graph.run.task import Task
 from agentflow.rl.apps.agent import compare, inputs, read_tasks, share_of
 from agentflow.rl.apps.loading import load_app
@@ -33,6 +34,14 @@ def test_one_task_in_five_is_held_out(tmp_path: Path) -> None:
     assert len(train | test) == 200
     assert 20 < len(test) < 60
     assert len(app.tasks("train", 7)) == 7
+
+
+def test_a_file_of_too_few_tasks_is_refused(tmp_path: Path) -> None:
+    """`try` played nothing, and succeeded."""
+    file = written(tmp_path / "tasks.jsonl", {"question": "a", "answer": "1"})
+    empty: Any = "test" if share_of(read_tasks(file, graded=True), "train") else "train"
+    with pytest.raises(AppError, match=f"^no {empty} tasks: of 1 in .*--test FILE"):
+        load_app(GRAPH, tasks=str(file)).tasks(empty, 4)
 
 
 def test_test_tasks_of_a_file_of_their_own(tmp_path: Path) -> None:
@@ -102,6 +111,12 @@ def test_a_reward_of_ones_own_gets_the_answer_as_benchmarks_read_it(
     """It got the text of the whole cell, as in "['14 December 1972 UTC', 'December 1972']"."""
     [task] = read_tasks(written(tmp_path / "t.jsonl", {"question": "q", **row}), graded=False)
     assert (task.gold, task.data.get("aliases")) == (gold, aliases)
+
+
+@pytest.mark.parametrize("column", readers._QUESTION)
+def test_questions_are_in_the_columns_that_benchmarks_know(tmp_path: Path, column: str) -> None:
+    [task] = read_tasks(written(tmp_path / "t.jsonl", {"question": " ", column: "Who?", "label": 3}), graded=False)
+    assert task.question == "Who?"
 
 
 METALS: Any = {"question": "Which is Fe?", "options": ["Gold", "Iron"], "answer": 1, "aliases": "x"}
