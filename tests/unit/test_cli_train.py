@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentflow.cli.group import FAILED
+from agentflow.cli.group import FAILED, MISUSED
 from agentflow.cli.train import write_report
 from agentflow.rl.rollout.rollout import RolloutStatus
 from agentflow.rl.run.checkpoints import ACTOR, FOLDER, LATEST, checkpoint_of
@@ -61,6 +61,19 @@ def test_a_training_that_fails_is_one_line_and_no_misuse(monkeypatch: pytest.Mon
     done = call("train")
     assert (done.exit_code, len(done.stderr.splitlines())) == (FAILED, 1)
     assert "a worker died" in done.stderr
+
+
+@needs_training
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("option", ["--tasks", "--test"])
+def test_show_reads_the_tasks(option: str, tmp_path: Path) -> None:
+    """A file that is not there was found at the start of the training alone."""
+    (file := tmp_path / "tasks.jsonl").write_text('{"question": "a", "answer": "b"}')
+    words = ["train", "examples.help_desk:build", "--show", "--tasks", file, "--test", file]
+    assert "app: examples.help_desk:build" in succeeds(*words).stdout
+    done = call(*words, option, tmp_path / "missing.jsonl")
+    assert (done.exit_code, len(done.stderr.splitlines())) == (MISUSED, 1)
+    assert "missing.jsonl" in done.stderr
 
 
 @pytest.mark.parametrize("validations", [0, 1])
