@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -96,7 +96,6 @@ def train(
     from omegaconf import OmegaConf
 
     from agentflow.rl import train as training
-    from agentflow.rl.apps.trainable import Split
     from agentflow.rl.launch.checks import check
     from agentflow.rl.launch.estimate import beside_machine
     from agentflow.rl.launch.estimate import estimate as estimated
@@ -110,8 +109,8 @@ def train(
         composed = compose_settings(preset, chosen)
         checked = check(composed)
         if "tasks" in checked.settings.options:  # a file; the questions of a benchmark may have to be downloaded
-            for split in get_args(Split):
-                checked.app.tasks(split, 1)
+            checked.app.tasks("train", 1)
+            checked.app.tasks("test", 1)
         names = type(checked.settings).model_fields
         if estimate:
             found = estimated(composed)

@@ -32,9 +32,6 @@ TEST_SHARE = 5
 RUN_COLUMNS = ("inputs", "context", "config")
 """Columns that a graph is run with beside the question: rows that differ in one of them are different tasks."""
 
-QUESTION = ("question", "Question", "problem", "Problem")
-"""Columns with the question, as the readers of benchmarks take them; the first that is not empty counts."""
-
 GivenNodes = str | Collection[str]
 """Patterns of nodes as options give them: with commas or as a list."""
 
@@ -90,10 +87,7 @@ def trainable_agent(
     def split_tasks(split: Split, number: int) -> list[Task]:
         found = read(test if split == "test" and test else tasks)
         if not (chosen := found if test else share_of(found, split)):
-            raise AppError(
-                f"no {split} tasks: of {len(found)} in {tasks}, one in {TEST_SHARE} is held out, by its hash; "
-                "add more, or name test tasks with --test FILE"
-            )
+            raise AppError(f"{tasks} has too few tasks ({len(found)}) to hold some out; add more, or give --test FILE")
         return chosen[:number]
 
     return Trainable(
@@ -124,7 +118,7 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
     found: dict[str, Task] = {}
     for place, row in rows:
         given = row.get("inputs")
-        asks = [str(row.get(name) or "") for name in QUESTION]
+        asks = [str(row.get(name) or "") for name in ("question", "Question", "problem", "Problem")]
         question = next(filter(str.strip, asks), str(given) if isinstance(given, dict) else "")
         if not question:
             raise AppError(f"{place} of {path} has neither a question nor inputs; its columns are {', '.join(row)}")
@@ -132,15 +126,14 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
         read, rule = reading([(place, asked)])
         try:
             known = read(asked)
+            question, gold = known.question, known.gold
+            names = ("stem", "options", "letter") if rule is by_letter else ("aliases",)
+            data = {**row, "aliases": [], **{name: known.data[name] for name in names}}
         except READING as error:
             if graded:
                 refusal = f"{place} of {path} has no answer to compare with, and no reward (--reward) is given"
                 raise AppError(str(refused(refusal, row, error))) from error
             gold, data = (said.strip() if isinstance(said := row.get("answer"), str) else ""), dict(row)
-        else:
-            question, gold = known.question, known.gold
-            names = ("stem", "options", "letter") if rule is by_letter else ("aliases",)
-            data = {**row, "aliases": [], **{name: known.data[name] for name in names}}
         run_with = [str(row[name]) for name in RUN_COLUMNS if isinstance(row.get(name), dict)]
         id = identity(*dict.fromkeys([question, *run_with]), gold)  # without a question, the inputs are one
         if id in found and str(found[id].data) != str(data):
@@ -157,8 +150,7 @@ def inputs(task: Task) -> Any:
 
 def compare(task: Task, state: Any) -> float | None:
     """Return 1 if the answer is the task's, else 0; None if that cannot be decided by rule."""
-    _, rule = reading([("", _scored(task.data))])
-    score = rule(task, final_text(state))
+    score = reading([("", _scored(task.data))])[1](task, final_text(state))
     return None if score.decision == Decision.UNDECIDED else float(score.decision == Decision.CORRECT)
 
 
