@@ -9,6 +9,8 @@ import random
 import re
 import string
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from agentflow.evals.scorers.canonical import same
@@ -20,13 +22,16 @@ Row = Mapping[str, Any]
 
 LETTERS = string.ascii_uppercase
 
-_QUESTION = ("question", "Question", "problem", "Problem")
-_ANSWER = ("answer", "Answer", "Final answer", "golden_answers", "result", "gold")
+_QUESTION = ("question", "Question", "problem", "Problem", "question_stem")
+_REFERENCES = ("ground_truth", "reference", "expected", "expected_output", "correct_answer", "reference_answer")
+_OWN = ("answer", "Answer", "Final answer", "golden_answers")
+_ANSWER = (*_OWN, "result", "gold", *_REFERENCES, "reference_outputs")
+_LETTER = ("answer_idx", "answer", "answerKey")
 _ALIASES = ("answer_aliases", "aliases")
-COLUMNS = {*_QUESTION, *_ANSWER, *_ALIASES, "options", "choices", "answer_idx", "type", "source", "meta_info"}
+COLUMNS = {*_QUESTION, *_ANSWER, *_ALIASES, *_LETTER, "options", "choices", "type", "source", "meta_info"}
 _ASKS = "Answer with the letter of one option."
-_LETTERED = re.compile(r"[(\[]?([A-Za-z])[.:)\]] +")
-_SOLUTION = re.compile(r"\A.*^#### *(?=\S)", re.DOTALL | re.MULTILINE)
+_LETTERED = re.compile(r"[(\[]?([A-Za-z])(?:[.:] +|[)\]] *)(?=\S)")
+_SOLUTION = re.compile(r"\A.*(?:^|\s|\\n)#### *(?=\S)", re.DOTALL | re.MULTILINE)
 """The worked solution before the answer in a row of GSM8K."""
 
 
@@ -52,7 +57,7 @@ def accepted(row: Row) -> list[str]:
 
 def _answers(row: Row) -> list[str]:
     """Return the accepted answers; those in another column must agree with them. Raises KeyError or ValueError."""
-    name = _column(row, _ANSWER)
+    name = _column(row, [one for one in _OWN if one in row] or _ANSWER)  # no status of a run for an empty answer
     found = [_SOLUTION.sub("", one) for one in _texts(row, name)]
     if name == "result":  # a training set, in which the accepted answers are joined
         return found[0].split("; ")
@@ -87,8 +92,10 @@ def choice(row: Row) -> Task:
     name = _column(row, ("options", "choices"))
     if isinstance(row[name], str):
         raise ValueError(f"the column {name!r} holds a text where a list or an object is expected")
-    if isinstance(found := row[name], Mapping):  # a table has each key in every row
-        keys, texts = [*map(str, found)], ["" if _empty(one) else _plain(name, one) for one in found.values()]
+    if isinstance(found := row[name], Mapping) and found.keys() == {"label", "text"}:  # ARC
+        found = dict(zip(found["label"], found["text"], strict=True))
+    if isinstance(found, Mapping):  # a table has each key in every row
+        keys, texts = [*map(str, found)], ["" if empty(one) else _plain(name, one) for one in found.values()]
     else:
         keys, texts = _unlabelled([_plain(name, one) for one in found])
     options = dict(zip(_letters(keys), texts, strict=True))
@@ -103,15 +110,15 @@ def _letter(row: Row, options: Mapping[str, str], keys: Mapping[str, str], numer
 
     `keys` maps the keys of the options to their letters; a key goes before a text.
     """
-    first = _column(row, ("answer_idx", "answer"))
-    names = [name for name in (first, "answer") if not _empty(row.get(name))]
+    first = _column(row, _LETTER)
+    names = [name for name in _LETTER if not empty(row.get(name))]
     gold = _plain(first, row[first]).strip()
     meant = [found for name in names if (found := _meant(row[name], name, options, keys, numeric))]
     if not meant:
         raise ValueError(f"the answer {cut(gold, 40)!r} is not one of the options")
     common = set.intersection(*meant)
     if not common:
-        raise ValueError("the columns 'answer_idx' and 'answer' name different options")
+        raise ValueError(f"the columns {' and '.join(map(repr, names))} name different options")
     own = keys.get(gold, gold)
     if len(common) > 1 and own not in common:
         raise ValueError(f"the answer {cut(gold, 40)!r} can mean more than one option; write the option's letter")
@@ -168,20 +175,25 @@ def _cell(row: Row, names: Sequence[str]) -> str:
 def _texts(row: Row, name: str) -> list[str]:
     """Return the texts of a column that holds a list or a single one, without empty ones. Raises ValueError."""
     value = row.get(name)
-    return [_plain(name, one) for one in (value if isinstance(value, list | tuple) else [value]) if not _empty(one)]
+    return [_plain(name, one) for one in (value if isinstance(value, list | tuple) else [value]) if not empty(one)]
 
 
-def _empty(value: object) -> bool:
+def empty(value: object) -> bool:
     """Return whether a cell holds nothing, which tables also write as null, NaN or a list of them."""
     if isinstance(value, list | tuple):
-        return all(map(_empty, value))
+        return all(map(empty, value))
     return value in (None, {}) or value != value or not str(value).strip()
 
 
 def _plain(name: str, value: object) -> str:
-    if isinstance(value, Mapping | list | tuple | None) or value != value:
-        kind = "an object" if isinstance(value, Mapping) else "a list" if isinstance(value, list | tuple) else "nothing"
+    if isinstance(value, Mapping | list | tuple | bytes | None) or value != value:
+        nothing = value is None or value != value
+        kind = "nothing" if nothing else "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
         raise ValueError(f"the column {name!r} holds {kind} where a text or a number is expected")
+    if isinstance(value, float | Decimal):  # without exponent
+        return format(Decimal(str(value)), "f")
+    if isinstance(value, datetime):
+        return str(value).removesuffix(" 00:00:00")
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -192,6 +204,6 @@ def _column(row: Row, names: Sequence[str]) -> str:
     """
     if not (there := [name for name in names if name in row]):
         raise KeyError(" or ".join(names))
-    if not (filled := [name for name in there if not _empty(row[name])]):
+    if not (filled := [name for name in there if not empty(row[name])]):
         raise ValueError(f"the column {there[0]!r} is empty")
     return filled[0]
