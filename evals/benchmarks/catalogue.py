@@ -5,6 +5,7 @@ revision or checksum is fixed by the first download: see `store`.
 """
 
 import json
+import os.path
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.resources import files
@@ -130,6 +131,8 @@ def benchmark(name: str) -> Benchmark:
     if name in BENCHMARKS:
         return BENCHMARKS[name]
     if not is_object_name(name) and not own.is_file(name):
+        if os.path.isfile(name):
+            raise BenchmarkError(f"{name} has to end in {', '.join(own.FILES)}", code="unknown_benchmark")
         raise BenchmarkError(
             f"there is no benchmark '{name}'; there are {', '.join(BENCHMARKS)}, and your own: a file of questions, or "
             "module:attribute",

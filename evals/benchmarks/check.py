@@ -8,7 +8,7 @@ from pathlib import Path
 from agentflow.evals.benchmarks import readers
 from agentflow.evals.benchmarks.errors import READING, refused
 from agentflow.evals.benchmarks.own import SCORE_AS, reading
-from agentflow.evals.benchmarks.rows import read_rows
+from agentflow.evals.benchmarks.rows import OPTION, read_rows
 from agentflow.evals.scorers.canonical import same
 from agentflow.evals.scorers.free_text import gold_type
 from agentflow.graph.run.task import Task
@@ -44,17 +44,18 @@ def check(path: Path) -> FileCheck:
             problems.append(str(refused(f"{place} is no question", row, error)))
             continue
         first = asked.setdefault(one.question, place)
-        if first == place:
-            tasks[place] = one
-        elif not same(one.gold, tasks[first].gold):
+        if first != place and not same(one.gold, tasks[first].gold):
             problems.append(f"{place} asks what {first} asks, and has another answer")
-        else:
+        elif first != place and str(one.data) == str(tasks[first].data):
             repeated += 1
+        else:
+            tasks[place] = one
     for place, one in tasks.items():
         if not (score := rule(one, one.gold)).correct:
             problems.append(f"{place}: its own answer {cut(one.gold, 40)!r} is {score.decision} ({score.decided_by})")
         if sum(same(content, one.gold.partition(". ")[2]) for content in one.data.get("options", {}).values()) > 1:
             problems.append(f"{place}: another option has the text of the right one")
     types = Counter("option" if "options" in one.data else gold_type(one.gold) for one in tasks.values())
-    unread = sorted({column for _, row in rows for column in row} - readers.COLUMNS - {SCORE_AS})
+    columns = {one for _, row in rows for one in row if not (row.get("options") and OPTION.fullmatch(one))}
+    unread = sorted(columns - readers.COLUMNS - {SCORE_AS})
     return FileCheck(tasks, repeated, unread, types, problems)

@@ -23,7 +23,7 @@ from agentflow.evals.scorers.free_text import free_text
 from agentflow.evals.scorers.number import as_number, number
 from agentflow.evals.scorers.option import option
 from agentflow.evals.scorers.score import Score, decided
-from agentflow.graph.run.task import Task
+from agentflow.graph.run.task import Task, identity
 from agentflow.tools.named_object import NamedObjectError, is_object_name, made_by, named_object
 from agentflow.tools.redaction import cut
 
@@ -36,12 +36,12 @@ _NAMED: Mapping[str, Callable[[str, str], Score]] = {
     "exact": lambda answer, gold: decided(same(stated(final_answer(answer)), gold), "exact"),
 }
 """Rules that the column `SCORE_AS` can name."""
-_FILES = (".jsonl", ".json", ".csv", ".parquet")
+FILES = (".jsonl", ".ndjson", ".json", ".csv", ".parquet")
 
 
 def is_file(spec: str) -> bool:
     """Return whether `spec` has the form of a file of tasks."""
-    return not is_object_name(spec) and Path(spec).suffix in _FILES
+    return not is_object_name(spec) and Path(spec).suffix.lower() in FILES
 
 
 def load(spec: str) -> Benchmark:
@@ -100,6 +100,8 @@ def _benchmark(
             one = read(row)
         except READING as error:
             raise refused(f"{place} of {name} is no question", row, error) from error
+        if one.id in tasks and str(tasks[one.id].data) != str(one.data):  # the rule reads all columns
+            one = one.model_copy(update={"id": one.id + identity(str(one.data))})
         tasks.setdefault(one.id, one)
     return Benchmark(
         name=name,
@@ -116,13 +118,15 @@ def _benchmark(
 
 def reading(rows: Sequence[tuple[str, Row]]) -> tuple[Callable[[Row], Task], Rule]:
     """Return the reader, which raises `READING`, and the rule of rows: multiple choice if one of them has options."""
-    choice = any("options" in row or "choices" in row for _, row in rows)
+    choice = any(not readers.empty(row.get(name)) for _, row in rows for name in ("options", "choices"))
     return partial(_read, choice=choice), by_letter if choice else by_text
 
 
 def _read(row: Row, *, choice: bool) -> Task:
     found = (readers.choice if choice else readers.text)(row)
     task = Task.model_validate({**dict(found), "data": {**row, **found.data}})
+    if not choice:
+        task.data.pop("options", None)  # which are empty
     if (named := row.get(SCORE_AS)) and named not in _NAMED:
         raise ValueError(f"the column {SCORE_AS!r} holds {named!r}; it can hold {' or '.join(_NAMED)}")
     if named == "number" and as_number(task.gold) is None:

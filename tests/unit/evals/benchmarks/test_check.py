@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from agentflow.evals.benchmarks.check import FileCheck, check
+from agentflow.evals.benchmarks.errors import BenchmarkError
+from agentflow.evals.benchmarks.own import load
+from tests.cases import table
 from tests.command_line import call
 
 CHOICE = {"question": "2 + 1?", "choices": ["1", "2", "3", "4"], "answer": 2}
@@ -49,6 +52,36 @@ def test_what_is_read_of_a_file(tmp_path: Path) -> None:
 def test_problems_have_their_place(rows: list[dict[str, Any]], places: list[str], tmp_path: Path) -> None:
     problems = checked(tmp_path, *rows).problems
     assert [problem[:6] for problem in problems] == places
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), table(__file__, "files.txt"))
+def test_files_of_the_form_that_people_have_are_read_or_refused(
+    name: str, text: str, expected: dict[str, str] | str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    if isinstance(expected, dict):
+        found = check(path)
+        assert {place: one.gold for place, one in found.tasks.items()} == expected
+        assert not {"A", "B", "C", "option1"} & {*found.unread}
+        assert [one.gold for one in load(str(path)).tasks()] == [*expected.values()]
+    else:
+        with pytest.raises(BenchmarkError, match=expected):
+            load(str(path))
+
+
+def test_a_long_cell_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"question,answer,context\na,x,{'word ' * 50_000}\n")
+    assert [*check(tmp_path / "a.csv").tasks] == ["line 2"]
+
+
+def test_rows_that_differ_in_data_alone_are_not_repeated(tmp_path: Path) -> None:
+    one = {"question": "Where?", "answer": "Rome", "options": None}
+    found = checked(tmp_path, {**one, "aliases": ["Roma"]}, {**one, "aliases": ["Rom"]}, {**one, "aliases": ["Roma"]})
+    assert (len(found.tasks), found.repeated) == (2, 1)
+    tasks = load(str(tmp_path / "quiz.jsonl")).tasks()
+    assert [task.data["aliases"] for task in tasks] == [["Roma"], ["Rom"]]
+    assert len({task.id for task in tasks}) == 2
 
 
 @pytest.mark.parametrize(

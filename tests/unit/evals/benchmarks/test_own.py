@@ -97,6 +97,12 @@ def test_what_is_none_says_why_on_one_line(spec: str, code: str, named: str) -> 
         benchmark(spec)
 
 
+def test_a_file_of_another_suffix_is_told_which(tmp_path: Path) -> None:
+    (tmp_path / "quiz.txt").write_text("{}")
+    with fails(BenchmarkError, "unknown_benchmark", "quiz.txt has to end in .jsonl"):
+        benchmark(str(tmp_path / "quiz.txt"))
+
+
 def test_the_command_evaluates_on_it_from_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_bench.py").write_text(f"from {HERE} import QUIZ\n")
     monkeypatch.chdir(tmp_path)

@@ -2,6 +2,8 @@
 
 import csv
 import json
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,27 @@ def test_accepted_answers_unless_columns_contradict_each_other(row: dict[str, An
     else:
         with pytest.raises(ValueError, match="different answers"):
             text({"question": "Where?", **row})
+
+
+@pytest.mark.parametrize("row", [{"answer": "", "result": "failed"}, {"answer": None, "gold": "x"}, {"answer": b"x"}])
+def test_an_answer_that_is_empty_or_bytes_is_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="the column 'answer'"):
+        text({"question": "Where?", **row})
+
+
+def test_types_of_parquet(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    answers = {
+        "0.1": pyarrow.array([0.1], pyarrow.float32()),
+        "2023-02-01": pyarrow.array([datetime(2023, 2, 1)], pyarrow.timestamp("us")),
+        "1.50": pyarrow.array([Decimal("1.50")]),
+    }
+    for gold, column in answers.items():
+        parquet.write_table(pyarrow.table({"question": ["a"], "answer": column}), tmp_path / "rows.PARQUET")
+        [(_, row)] = read_rows(tmp_path / "rows.PARQUET")
+        assert text(row).gold == gold
 
 
 @pytest.mark.parametrize(("answer", "gold"), [(27.0, "27"), ("027", "27"), (0, "0"), ("3/4", "3/4")])
