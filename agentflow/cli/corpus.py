@@ -1,5 +1,6 @@
 """`agentflow corpus`: build and query local encyclopedias for wikipedia_search."""
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated
@@ -26,16 +27,16 @@ def build(
     from agentflow.tools.encyclopedia.corpus_build import build as build_index
     from agentflow.tools.encyclopedia.dumps import Dump
 
-    index = out or dump.with_name(f"{dump.name.partition('.')[0] or 'corpus'}.sqlite")
     start = time.monotonic()
     source = Dump(dump)
+    index = out or dump.with_name(f"{dump.name.removesuffix('.gz').removesuffix('.jsonl') or 'corpus'}.sqlite")
     try:
         with BuildView(console(stderr=True)) as view:
             number = build_index(index, source.passages(), lambda so_far: view.show(so_far, source.done, source.total))
     except CorpusError as error:
-        fail(str(error), FAILED)
+        fail(str(error), MISUSED if error.code == "not_corpus" else FAILED)
     typer.echo(f"{number:,} passages are in {index} ({time.monotonic() - start:.0f} s)")
-    typer.echo(f"next: agentflow solve ... --corpus {index}")
+    typer.echo(f"next: agentflow solve ... --corpus {shlex.quote(str(index))}")
 
 
 @app.command("look-up", epilog='Example: agentflow corpus look-up wikipedia.sqlite "Alan Turing"')

@@ -316,16 +316,16 @@ def test_a_preset_for_another_machine(preset: str, says: str, tmp_path: Path, mo
 
 
 def test_a_corpus_is_built_and_asked(tmp_path: Path) -> None:
-    dump = tmp_path / "wiki.jsonl"
+    dump = tmp_path / "my wiki.2024.jsonl"
     dump.write_text('{"title": "Tarn", "text": "Tarn is a country. It is small."}\n' * 20)
     done = succeeds("corpus", "build", dump)
-    index = tmp_path / "wiki.sqlite"
+    index = tmp_path / "my wiki.2024.sqlite"
     assert done.stdout.splitlines()[0].startswith(f"20 passages are in {index} (")
-    assert done.stdout.splitlines()[1] == f"next: agentflow solve ... --corpus {index}"
+    assert done.stdout.splitlines()[1] == f"next: agentflow solve ... --corpus '{index}'"
     assert "100 %, 20 passages" in done.stderr
     assert run("corpus", "look-up", str(index), "tarn").stdout == "Tarn: Tarn is a country. It is small.\n"
     missed = run("corpus", "look-up", str(index), "quux")
     assert (missed.exit_code, only_line(missed.stderr)) == (1, 'error: no page matches "quux"')
     dump.write_text("{\n")
     done = run("corpus", "build", str(dump))
-    assert (done.exit_code, "wiki.jsonl, line 1: not JSON" in done.stderr.splitlines()[-1]) == (1, True)
+    assert (done.exit_code, "wiki.2024.jsonl, line 1: not JSON" in done.stderr.splitlines()[-1]) == (1, True)

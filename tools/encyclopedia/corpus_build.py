@@ -40,12 +40,16 @@ DROP TABLE temp.counted;
 
 
 def build(path: Path, passages: Iterable[Passage], report: Callable[[int], None] = lambda number: None) -> int:
-    """Write the index of `passages` to `path` and return their number. An existing file is replaced at the end.
+    """Write the index of `passages` to `path` and return their number. An existing index is replaced at the end.
 
     Passages are read one by one and may exceed the memory. A build that fails leaves nothing behind. `report` is called
-    with the number of passages so far. Raises CorpusError if the index cannot be written.
+    with the number of passages so far. Raises CorpusError if the index cannot be written, or `path` is another file.
     """
     try:
+        if path.is_file():
+            with path.open("rb") as file:
+                if file.read(72)[68:] != APPLICATION_ID.to_bytes(4, "big"):  # where SQLite has it
+                    raise CorpusError(f"{path} exists and is not an index; choose another --out", code="not_corpus")
         path.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
             new = Path(folder) / "index"

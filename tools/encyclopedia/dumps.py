@@ -20,12 +20,14 @@ class Dump:
     """A file of one JSON object per line, gzipped if its name ends in .gz."""
 
     def __init__(self, path: Path) -> None:
-        """Set the file. Raises CorpusError if it does not exist."""
+        """Set the file. Raises CorpusError if it does not exist, or is a folder."""
         self._path = path
         try:
             self.total = path.stat().st_size
         except OSError as error:
             raise CorpusError(f"cannot read {path}: {error.strerror}", code="unreadable") from error
+        if path.is_dir():
+            raise CorpusError(f"{path} is a folder; name a file of passages in it", code="unreadable")
         self.done = 0
         """Bytes read of the file, compressed if the file is."""
 
@@ -58,7 +60,7 @@ class Dump:
 
 def _passage(line: bytes, place: str) -> Passage:
     try:
-        record = json.loads(line.decode("utf-8"))
+        record = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise CorpusError(f"{place}: not UTF-8 text", code="bad_line") from error
     except (ValueError, RecursionError) as error:

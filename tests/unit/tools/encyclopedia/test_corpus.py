@@ -120,6 +120,9 @@ def test_an_empty_dump_and_a_file_in_the_way_are_named(tmp_path: Path) -> None:
     with fails(CorpusError, "unwritable", "folder"):
         build(tmp_path / "folder", PASSAGES)
     assert {file.name for file in tmp_path.iterdir()} == {"empty.jsonl", "folder"}
+    with fails(CorpusError, "not_corpus", "empty.jsonl"):
+        build(tmp_path / "empty.jsonl", PASSAGES)
+    assert (tmp_path / "empty.jsonl").read_text() == "\n"
 
 
 def test_rare_words_decide_and_common_ones_are_looked_for_together_and_in_titles(

@@ -18,7 +18,8 @@ def passages(path: Path) -> list[Passage]:
 @pytest.mark.parametrize("name", ["wiki ä?.jsonl", "wiki.jsonl.gz"])
 def test_json_lines_become_passages(tmp_path: Path, name: str) -> None:
     text = '{"id": 7, "title": "A", "text": "a"}\n\n{"title": "B\\ud800", "text": "b", "more": 1}\n'
-    (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    written = text.encode("utf-8-sig")
+    (tmp_path / name).write_bytes(gzip.compress(written) if name.endswith(".gz") else written)
     assert passages(tmp_path / name) == [Passage("A", "a", "7"), Passage("B\ud800", "b")]
     build(tmp_path / "x #?.db", passages(tmp_path / name))
     with closing(Corpus(tmp_path / "x #?.db")) as corpus:
@@ -49,6 +50,8 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
 def test_files_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fails(CorpusError, "unreadable", "none.jsonl"):
         Dump(tmp_path / "none.jsonl")
+    with fails(CorpusError, "unreadable", "folder"):
+        Dump(tmp_path)
     cut = gzip.compress(b'{"title": "A", "text": "a"}\n' * 1000)[:-9]
     damaged = {"latin.jsonl": b'{"title": "\xe9"}', "cut.jsonl.gz": cut, "text.jsonl.gz": b"not gzip"}
     for name, content in damaged.items():
