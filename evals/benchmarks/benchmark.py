@@ -90,9 +90,8 @@ class Benchmark:
         """
         subset = subset or (ALL if file else self.subsets[0])
         if subset not in (ALL, *self.subsets):
-            raise BenchmarkError(
-                f"{self.name} has no subset '{subset}'; it has {', '.join(self.subsets)}", code="unknown_subset"
-            )
+            why = f"{self.name} has no subset '{subset}'; it has {', '.join(self.subsets)}"
+            raise BenchmarkError(why, code="unknown_subset")
         if file is None and self.generate:
             return list(self.generate(subset))
         paths = [file] if file else store.files(self.name)

@@ -131,16 +131,13 @@ def benchmark(name: str) -> Benchmark:
     if name in BENCHMARKS:
         return BENCHMARKS[name]
     if not is_object_name(name) and not own.is_file(name):
+        known = f"{', '.join(BENCHMARKS)}, and your own: a file of questions, or module:attribute"
+        why = f"there is no benchmark '{name}'; there are {known}"
         if os.path.isfile(name):
-            raise BenchmarkError(f"{name} has to end in {', '.join(own.FILES)}", code="unknown_benchmark")
-        raise BenchmarkError(
-            f"there is no benchmark '{name}'; there are {', '.join(BENCHMARKS)}, and your own: a file of questions, or "
-            "module:attribute",
-            code="unknown_benchmark",
-        )
+            why = f"{name} has to end in {', '.join(own.FILES)}"
+        raise BenchmarkError(why, code="unknown_benchmark")
     found = own.load(name)
     if found.name in BENCHMARKS:
-        raise BenchmarkError(
-            f"{name} is called '{found.name}', as one of ours is; give it another name", code="name_taken"
-        )
+        why = f"{name} is called '{found.name}', as one of ours is; give it another name"
+        raise BenchmarkError(why, code="name_taken")
     return found

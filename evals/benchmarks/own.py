@@ -56,14 +56,12 @@ def load(spec: str) -> Benchmark:
         raise BenchmarkError(str(error), code=error.code) from error
     if isinstance(found, Benchmark):
         if found.gated:
-            raise BenchmarkError(
-                f"{spec} is gated, which reports know of our own benchmarks only; leave `gated` out", code="gated"
-            )
+            why = f"{spec} is gated, which reports know of our own benchmarks only; leave `gated` out"
+            raise BenchmarkError(why, code="gated")
         return found
     if not isinstance(found, Sequence) or isinstance(found, str) or not all(isinstance(row, Mapping) for row in found):
-        raise BenchmarkError(
-            f"{spec} is a {type(found).__name__}, not rows (a list of dictionaries) or a Benchmark", code="wrong_type"
-        )
+        why = f"{spec} is a {type(found).__name__}, not rows (a list of dictionaries) or a Benchmark"
+        raise BenchmarkError(why, code="wrong_type")
     return benchmark_of(spec.partition(":")[2], found)
 
 

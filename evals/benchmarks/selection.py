@@ -30,10 +30,8 @@ class Selection:
         if self.families:
             known = {one.family for one in tasks}
             if missing := sorted(set(self.families) - known):
-                raise BenchmarkError(
-                    f"there is no family {missing[0]!r}; there are {', '.join(sorted(known)) or 'none'}",
-                    code="unknown_family",
-                )
+                there = ", ".join(sorted(known)) or "none"
+                raise BenchmarkError(f"there is no family {missing[0]!r}; there are {there}", code="unknown_family")
             found = [one for one in found if one.family in self.families]
         found = found[range_of(self.span)]
         if self.sample:

@@ -59,9 +59,8 @@ def lock_of(name: str) -> Lock | None:
     try:
         return Lock.model_validate_json(path.read_bytes()) if path.exists() else None
     except (OSError, ValidationError) as error:
-        raise BenchmarkError(
-            f"{path} cannot be read; remove it and run: agentflow data get {name}", code="bad_lock"
-        ) from error
+        why = f"{path} cannot be read; remove it and run: agentflow data get {name}"
+        raise BenchmarkError(why, code="bad_lock") from error
 
 
 def files(name: str) -> list[Path]:
@@ -94,10 +93,8 @@ def get(name: str, source: DatasetSource, count: Callable[[list[Path]], int], hu
         pin = hugging_face.Pin(**lock.model_dump(exclude={"rows"})) if lock else _pin(source, hub)
         rows = count(list(hugging_face.download(hub, pin, folder(name))))
         if rows != source.rows:
-            raise BenchmarkError(
-                f"{source.repository} has {rows:,} questions at revision {pin.revision}, and {name} {source.rows:,}",
-                code="other_size",
-            )
+            why = f"{source.repository} has {rows:,} questions at revision {pin.revision}, and {name} {source.rows:,}"
+            raise BenchmarkError(why, code="other_size")
         lock = Lock(**pin.model_dump(), rows=rows)
         (folder(name) / "lock.json").write_text(json.dumps(lock.model_dump(), indent=2) + "\n", encoding="utf-8")
         return lock
@@ -106,9 +103,8 @@ def get(name: str, source: DatasetSource, count: Callable[[list[Path]], int], hu
         if source.gated and status in (401, 403, 404):
             raise TokenNeeded(_terms(name, source, hub.endpoint)) from error
         beside = f"; {_terms(name, source, hub.endpoint)}" if source.gated else ""
-        raise BenchmarkError(
-            hugging_face.explain(error, f"{name} is downloaded once") + beside, code="download_failed"
-        ) from error
+        why = hugging_face.explain(error, f"{name} is downloaded once") + beside
+        raise BenchmarkError(why, code="download_failed") from error
 
 
 def _intact(name: str, lock: Lock) -> bool:
@@ -120,10 +116,8 @@ def _intact(name: str, lock: Lock) -> bool:
         if not path.exists():
             return False
         if sha256(path) != expected:
-            raise BenchmarkError(
-                f"{path} was changed: its SHA-256 is not that of lock.json; remove it and try again",
-                code="changed_file",
-            )
+            why = f"{path} was changed: its SHA-256 is not that of lock.json; remove it and try again"
+            raise BenchmarkError(why, code="changed_file")
     return True
 
 

@@ -45,8 +45,6 @@ def chosen(name: str, subset: str, tasks: Sequence[Task]) -> list[Task]:
         return [one for one in tasks if one.family == subset] or list(tasks)
     by_key = {key(name, one.stem): one for one in tasks}
     if lacking := sum(one not in by_key for one in keys):
-        raise BenchmarkError(
-            f"{lacking} of the {len(keys)} questions of {name}'s subset '{subset}' are not there",
-            code="missing_questions",
-        )
+        why = f"{lacking} of the {len(keys)} questions of {name}'s subset '{subset}' are not there"
+        raise BenchmarkError(why, code="missing_questions")
     return [by_key[one] for one in keys]

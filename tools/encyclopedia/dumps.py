@@ -46,16 +46,13 @@ class Dump:
             with self._path.open("rb") as file, gzip.open(file) if self._path.suffix == ".gz" else file as lines:
                 while line := lines.readline(MAX_LINE):
                     if len(line) == MAX_LINE:
-                        raise CorpusError(
-                            f"{self._path} has a line of more than {MAX_LINE >> 20} MiB; is it JSON lines?",
-                            code="line_too_long",
-                        )
+                        why = f"{self._path} has a line of more than {MAX_LINE >> 20} MiB; is it JSON lines?"
+                        raise CorpusError(why, code="line_too_long")
                     self.done = file.tell()
                     yield line
         except (OSError, EOFError) as error:  # a damaged or truncated gzip file
-            raise CorpusError(
-                f"{self._path} cannot be read any further ({error}); get it again", code="truncated"
-            ) from error
+            why = f"{self._path} cannot be read any further ({error}); get it again"
+            raise CorpusError(why, code="truncated") from error
 
 
 def _passage(line: bytes, place: str) -> Passage:
