@@ -22,13 +22,13 @@ Row = Mapping[str, Any]
 
 LETTERS = string.ascii_uppercase
 
-_QUESTION = ("question", "Question", "problem", "Problem", "question_stem")
+QUESTIONS = ("question", "Question", "problem", "Problem", "question_stem")
 _REFERENCES = ("ground_truth", "reference", "expected", "expected_output", "correct_answer", "reference_answer")
 _OWN = ("answer", "Answer", "Final answer", "golden_answers")
 _ANSWER = (*_OWN, "result", "gold", *_REFERENCES, "reference_outputs")
 _LETTER = ("answer_idx", "answer", "answerKey")
 _ALIASES = ("answer_aliases", "aliases")
-COLUMNS = {*_QUESTION, *_ANSWER, *_ALIASES, *_LETTER, "options", "choices", "type", "source", "meta_info"}
+COLUMNS = {*QUESTIONS, *_ANSWER, *_ALIASES, *_LETTER, "options", "choices", "type", "source", "meta_info"}
 _ASKS = "Answer with the letter of one option."
 _LETTERED = re.compile(r"[(\[]?([A-Za-z])(?:[.:] +|[)\]] *)(?=\S)")
 _SOLUTION = re.compile(r"\A.*(?:^|\s|\\n)#### *(?=\S)", re.DOTALL | re.MULTILINE)
@@ -38,7 +38,7 @@ _SOLUTION = re.compile(r"\A.*(?:^|\s|\\n)#### *(?=\S)", re.DOTALL | re.MULTILINE
 def text(row: Row) -> Task:
     """Read a question with a short answer and its aliases."""
     gold, *aliases = accepted(row)
-    return Task.of(_cell(row, _QUESTION), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
+    return Task.of(_cell(row, QUESTIONS), gold, str(row.get("type") or row.get("source") or ""), aliases=aliases)
 
 
 def number(row: Row) -> Task:
@@ -47,7 +47,7 @@ def number(row: Row) -> Task:
     value = as_number(gold)
     if value is None:
         raise ValueError(f"the answer {cut(gold, 40)!r} is no number")
-    return Task.of(_cell(row, _QUESTION), str(value))
+    return Task.of(_cell(row, QUESTIONS), str(value))
 
 
 def accepted(row: Row) -> list[str]:
@@ -73,7 +73,7 @@ def gaia(row: Row) -> Task | None:
     if row.get("file_name"):
         return None
     level = row.get("Level")
-    return Task.of(_cell(row, _QUESTION), _cell(row, _ANSWER), f"level {level}" if level else "")
+    return Task.of(_cell(row, QUESTIONS), _cell(row, _ANSWER), f"level {level}" if level else "")
 
 
 def gpqa(row: Row) -> Task:
@@ -102,7 +102,7 @@ def choice(row: Row) -> Task:
     numeric = not any(isinstance(one, str) for one in (found.values() if isinstance(found, Mapping) else found))
     letter = _letter(row, options, dict(zip(keys, options, strict=True)), numeric)
     options = {one: content for one, content in options.items() if content}  # those left out counted for an index
-    return _choice(_cell(row, _QUESTION), options, letter, str(row.get("meta_info") or ""))
+    return _choice(_cell(row, QUESTIONS), options, letter, str(row.get("meta_info") or ""))
 
 
 def _letter(row: Row, options: Mapping[str, str], keys: Mapping[str, str], numeric: bool) -> str:

@@ -17,6 +17,7 @@ from langchain_core.runnables.config import merge_configs
 
 from agentflow.evals.benchmarks.errors import READING, BenchmarkError, refused
 from agentflow.evals.benchmarks.own import by_letter, reading
+from agentflow.evals.benchmarks.readers import QUESTIONS
 from agentflow.evals.benchmarks.rows import read_rows
 from agentflow.evals.scorers.score import Decision
 from agentflow.graph.run.runner import final_text
@@ -118,7 +119,7 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
     found: dict[str, Task] = {}
     for place, row in rows:
         given = row.get("inputs")
-        asks = [str(row.get(name) or "") for name in ("question", "Question", "problem", "Problem")]
+        asks = [str(row.get(name) or "") for name in QUESTIONS]
         question = next(filter(str.strip, asks), str(given) if isinstance(given, dict) else "")
         if not question:
             raise AppError(f"{place} of {path} has neither a question nor inputs; its columns are {', '.join(row)}")

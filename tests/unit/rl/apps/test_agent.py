@@ -113,7 +113,7 @@ def test_a_reward_of_ones_own_gets_the_answer_as_benchmarks_read_it(
     assert (task.gold, task.data.get("aliases")) == (gold, aliases)
 
 
-@pytest.mark.parametrize("column", readers._QUESTION)
+@pytest.mark.parametrize("column", readers.QUESTIONS)
 def test_questions_are_in_the_columns_that_benchmarks_know(tmp_path: Path, column: str) -> None:
     [task] = read_tasks(written(tmp_path / "t.jsonl", {"question": " ", column: "Who?", "label": 3}), graded=False)
     assert task.question == "Who?"
