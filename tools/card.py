@@ -10,7 +10,7 @@ A card is bounded in size and its texts cannot add lines to a prompt, since the 
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
@@ -32,10 +32,15 @@ RUN = "tools"
 UNKNOWN = "unknown"
 """Model of a tool that declares none, as those of MCP servers and third parties."""
 
-_BYTES = {"name": 96, "description": 480, "limits": 180, "example": 140, "argument": 200, "arguments": 800}
+_BYTES = {"name": 96, "description": 480, "limits": 180, "example": 140, "type": 300, "argument": 200, "arguments": 800}
 """Bytes per part. Longer texts end in "…"; longer examples are left out."""
 
+_DEPTH = 3
+"""Levels of a nested schema that are shown."""
+
 _SECTION = re.compile(r"^[ \t]*(args|arguments|parameters|returns|raises|yields)[ \t]*:[ \t]*$", re.I | re.M)
+_ARGUMENT = re.compile(r"^([ \t]*)(\w+)(?:[ \t]*\([^()\n]*\))?[ \t]*:[ \t]*(\S.*(?:\n\1[ \t]+\S.*)*)", re.M)
+"""A line `name (type): text` of such a section, and those that continue it."""
 _LIMITS = re.compile(r"^[ \t]*(?:limits|limitations?)[ \t]*:[ \t]*(\S.*)$", re.I | re.M)
 _EXAMPLE = re.compile(r"^[ \t]*examples?[ \t]*:[ \t]*(\{.*\})[ \t]*$", re.I | re.M)
 _PLACEHOLDERS: dict[str, object] = {
@@ -94,15 +99,16 @@ class ToolCard(BaseModel):
     def describe_arguments(self) -> list[str]:
         """Return one line per argument: name, type, whether it is optional, and its description.
 
-        If that is too long, descriptions are left out and required arguments come first. If it still is, as many as
-        fit.
+        If that is too long, descriptions are left out and required arguments come first, then types are shortened. If
+        it still is, as many as fit.
         """
-        properties, required = self.arguments.get("properties", {}), self.arguments.get("required", [])
-        lines = [_describe(name, schema, name in required) for name, schema in properties.items()]
-        if _bytes("\n".join(lines)) <= _BYTES["arguments"]:
-            return lines
-        names = [*required, *(name for name in properties if name not in required)]
-        lines = [_describe(name, {**properties[name], "description": ""}, name in required) for name in names]
+        properties, required = _fields(self.arguments)
+        names, lines = [*properties], list[str]()
+        for kind, described in (("type", True), ("type", False), ("name", False)):
+            lines = [_describe(name, self.arguments, kind, described) for name in names]
+            if _bytes("\n".join(lines)) <= _BYTES["arguments"]:
+                return lines
+            names = [*required, *(name for name in properties if name not in required)]
         fitting = _fitting(lines, _BYTES["arguments"])
         return fitting if len(fitting) == len(lines) else [*fitting, f"… and {len(lines) - len(fitting)} more"]
 
@@ -113,7 +119,7 @@ class ToolCard(BaseModel):
         own = (tool.metadata or {}).get("agentflow")
         own = own if isinstance(own, dict) else {}
         documented = str(function.get("description") or "")
-        schema = parameters(tool)
+        schema = _documented(parameters(tool), documented)
         limits = str(own.get("limits") or "; ".join(_LIMITS.findall(documented)))
         examples = [*_examples(own, documented, schema)]
         return cls(
@@ -132,15 +138,28 @@ class ToolCard(BaseModel):
 
 
 def parameters(tool: BaseTool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments, with an object for each property, and with the names among them
-    that are required. A server may write null for either, or a boolean for a property.
-    """
+    """Return the JSON schema of a tool's arguments, with its fields as `_fields` returns them."""
     schema = convert_to_openai_tool(tool)["function"].get("parameters") or {"type": "object"}
+    properties, required = _fields(schema)
+    return {**schema, "properties": properties, "required": required}
+
+
+def _fields(schema: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return a schema's properties, an object for each, and the names among them that are required. A server may write
+    null for either, or a boolean for a property.
+    """
     properties, required = schema.get("properties"), schema.get("required")
     items = properties.items() if isinstance(properties, dict) else ()
     known = {str(name): given if isinstance(given, dict) else {} for name, given in items}
-    names = required if isinstance(required, list) else []
-    return {**schema, "properties": known, "required": [name for name in map(str, names) if name in known]}
+    return known, [name for name in map(str, required if isinstance(required, list) else []) if name in known]
+
+
+def _documented(schema: dict[str, Any], text: str) -> dict[str, Any]:
+    """Return the schema, where it describes no argument with what the sections of a docstring say of it."""
+    _, *sections = _SECTION.split(text)
+    documented = [part for title, part in zip(sections[::2], sections[1::2], strict=True) if title[0] in "AaPp"]
+    said = {name: {"description": line} for _, name, line in _ARGUMENT.findall("\n".join(documented))}
+    return {**schema, "properties": {name: said.get(name, {}) | given for name, given in schema["properties"].items()}}
 
 
 def _examples(own: dict[str, Any], documented: str, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -161,14 +180,23 @@ def _can_be_shown(example: object) -> bool:
 
 def _illustration(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """Return an example call with the required arguments, with values from the schema where it has some."""
-    shown = {name: _value(schema["properties"][name]) for name in schema["required"]}
-    return [shown] if shown and _can_be_shown(shown) else []
+    shown = _value({"properties": schema["properties"], "required": schema["required"]}, _DEPTH + 1)
+    return [shown] if isinstance(shown, dict) and _can_be_shown(shown) else []
 
 
-def _value(schema: dict[str, Any]) -> object:
+def _value(schema: object, depth: int) -> object:
+    schema = schema if isinstance(schema, dict) else {}
     for key in ("examples", "enum"):
         if isinstance(schema.get(key), list) and schema[key]:
             return schema[key][0]
+    properties, required = _fields(schema)
+    if "default" not in schema and depth:
+        if isinstance(schema.get("anyOf"), list) and schema["anyOf"]:
+            return _value(schema["anyOf"][0], depth - 1)
+        if required:  # more are too long for an example
+            return {name: _value(properties[name], depth - 1) for name in required[: _BYTES["example"] // 7]}
+        if schema.get("items"):
+            return [_value(schema["items"], depth - 1)]
     return schema.get("default", _PLACEHOLDERS.get(str(schema.get("type")), "..."))
 
 
@@ -182,20 +210,37 @@ def _spelt_out(name: str) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def _describe(name: str, schema: dict[str, Any], required: bool) -> str:
-    optional = "" if required else ", optional"
-    description = _cut(str(schema.get("description", "")), "argument")
-    return f"- {bounded_line(name, 64)} ({_cut(_type(schema), 'name')}{optional}): {description}".rstrip(": ")
+def _describe(name: str, whole: dict[str, Any], kind: str, described: bool) -> str:
+    schema, optional = whole["properties"][name], "" if name in whole.get("required", []) else ", optional"
+    description = _cut(str(schema.get("description", "")), "argument") if described else ""
+    return f"- {bounded_line(name, 64)} ({_cut(_type(schema, _DEPTH), kind)}{optional}): {description}".rstrip(": ")
 
 
-def _type(schema: dict[str, Any]) -> str:
-    """Return a JSON schema's type in a word or two."""
+def _type(schema: object, depth: int) -> str:
+    """Return a JSON schema's type in few words, with the types of its parts down to that depth."""
+    schema = schema if isinstance(schema, dict) else {}
     if isinstance(schema.get("enum"), list):
-        return " | ".join(json.dumps(value) for value in schema["enum"])
-    if isinstance(schema.get("anyOf"), list):
-        return " | ".join(_type(option) for option in schema["anyOf"] if isinstance(option, dict))
+        return _joined(map(json.dumps, schema["enum"]), " | ")
+    if isinstance(schema.get("anyOf"), list) and depth:
+        return _joined((_type(option, depth - 1) for option in schema["anyOf"]), " | ")
+    properties, required = _fields(schema)
+    if properties and depth:
+        fields = (f"{name}{'?' * (name not in required)}: {_type(properties[name], depth - 1)}" for name in properties)
+        return f"{{{_joined(fields, ', ')}}}"
+    if schema.get("items") and depth:
+        return f"list of {_type(schema['items'], depth - 1)}"
     kind = schema.get("type", "any")
-    return " | ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    return _joined(map(str, kind), " | ") if isinstance(kind, list) else str(kind)
+
+
+def _joined(parts: Iterable[str], separator: str) -> str:
+    """Join parts up to the length that is shown of a type: schemas that refer to each other are beyond any length."""
+    text = ""
+    for part in parts:
+        text += f"{separator if text else ''}{part}"
+        if len(text) > _BYTES["type"]:
+            break
+    return text or "any"
 
 
 def _bytes(text: str) -> int:

@@ -23,6 +23,20 @@ def external(description: str, schema: dict[str, Any], own: dict[str, Any] | Non
     return StructuredTool(name="f", description=description, args_schema=schema, coroutine=never, metadata=metadata)
 
 
+ENTITIES = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "at": {"type": "object", "properties": {"zip": {"type": "integer"}}, "required": ["zip"]},
+        },
+        "required": ["name", "at"],
+    },
+}
+
+
 def test_metadata_come_first_then_the_docstring() -> None:
     @tool
     def weather(city: str, days: int = 3) -> str:
@@ -33,7 +47,13 @@ def test_metadata_come_first_then_the_docstring() -> None:
         Example: {"city": "Oslo"}
 
         Args:
-            city: its name
+            city (str): its name,
+                in English
+            days: how many
+            others: none
+
+        Returns:
+            days: no argument
         """
         return city * days
 
@@ -42,6 +62,8 @@ def test_metadata_come_first_then_the_docstring() -> None:
     for one, expected in ((weather, said), (weather.model_copy(update={"metadata": {"agentflow": own}}), own.values())):
         card = ToolCard.of(one)
         assert (card.description, card.limits, card.examples, card.made_up) == (*expected, False)
+        arguments = ["- city (string): its name, in English", "- days (integer, optional): how many"]
+        assert card.describe_arguments() == arguments
 
 
 def test_what_is_not_said_is_made_up_and_what_is_cut_says_so() -> None:
@@ -52,12 +74,36 @@ def test_what_is_not_said_is_made_up_and_what_is_cut_says_so() -> None:
         ({"type": "string", "examples": ["Oslo"], "enum": ["a"]}, "Oslo"),
         ({"type": "number", "default": 2.5}, 2.5),
         ({}, "..."),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, True),
+        ({"type": "array", "items": {"type": "string"}}, ["..."]),
+        (ENTITIES, [{"name": "...", "at": {"zip": 1}}]),
     ]
     for schema, example in schemas:
         card = ToolCard.of(external("", {"type": "object", "properties": {"x": schema}, "required": ["x"]}))
         assert (card.description, card.examples, card.made_up) == ("F.", [{"x": example}], True)
     card = ToolCard.of(external("word " * 1000, {"type": "object"}, {"limits": "é" * 1000}))
     assert (card.description[-1], card.limits[-1]) == ("…", "…")
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        (ENTITIES, "list of {name: string, tags?: list of string, at: {zip: integer}}"),
+        ({"type": "array"}, "array"),
+        ({"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}]}, "list of integer | null"),
+        ({"enum": [f"{n:08}" for n in range(20)]}, " | ".join(f'"{n:08}"' for n in range(20))),
+        ({"properties": {"a": {"properties": {"b": {"items": {"properties": {"c": {}}}}}}}}, "{a?: {b?: list of any}}"),
+    ],
+)
+def test_what_is_in_an_argument_is_shown(schema: dict[str, Any], shown: str) -> None:
+    card = ToolCard.of(external("", {"type": "object", "properties": {"x": schema}, "required": ["x"]}))
+    assert card.describe_arguments() == [f"- x ({shown})"]
+
+
+def test_types_are_shortened_before_an_argument_is_left_out() -> None:
+    properties = {f"a{n}": {"enum": [f"{m:08}" for m in range(20)]} for n in range(6)}
+    lines = ToolCard.of(external("d", {"type": "object", "properties": properties})).describe_arguments()
+    assert [line.partition(" (")[0] for line in lines] == [f"- a{n}" for n in range(6)]
 
 
 def test_of_many_arguments_the_required_ones_are_there() -> None:
@@ -94,7 +140,13 @@ JSON = st.recursive(
     max_leaves=8,
 )
 KINDS, ENUMS = st.sampled_from(["string", "object"]), st.lists(WORDS)
-ARGUMENT = st.fixed_dictionaries({}, optional={"type": KINDS, "description": WORDS, "enum": ENUMS, "default": JSON})
+ARGUMENT = st.recursive(
+    st.fixed_dictionaries({}, optional={"type": KINDS, "description": WORDS, "enum": ENUMS, "default": JSON}),
+    lambda inner: st.fixed_dictionaries(
+        {}, optional={"items": inner, "anyOf": st.lists(inner), "properties": st.dictionaries(WORDS, inner)}
+    ),
+    max_leaves=6,
+)
 SCHEMAS = st.builds(
     lambda properties, required: {"type": "object", "properties": properties, "required": required},
     st.dictionaries(st.text(min_size=1, max_size=9) | WORDS, ARGUMENT, max_size=30),
