@@ -55,13 +55,20 @@ def _tool(offering: McpServer, offered: "Tool") -> BaseTool:
     card: dict[str, Any] = {"side_effects": not repeatable}
     if changes:
         card["limits"] = "It may change or delete what it works on."
-    return StructuredTool(
+    return _McpTool(
         name=offered.name,
         description=offered.description or offered.title or "",
         args_schema={"type": "object", "properties": {}, **offered.input_schema},
         coroutine=call,
         metadata={"agentflow": card},
     )
+
+
+class _McpTool(StructuredTool):
+    async def _arun(self, /, **arguments: Any) -> Any:  # type: ignore[override]
+        """Call the server, also with arguments named `config` and `run_manager`, which LangChain would keep."""
+        assert self.coroutine
+        return await self.coroutine(**arguments)
 
 
 def _text(reply: "CallToolResult") -> str:

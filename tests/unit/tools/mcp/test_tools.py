@@ -1,6 +1,7 @@
 """Limits on the tools of an MCP server: their number, their size, and changes since the first use."""
 
 import asyncio
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,13 +11,15 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from mcp.types import Tool
+from mcp.types import CallToolResult, TextContent, Tool
 
 from agentflow.tools import external
 from agentflow.tools.external import Unavailable, load
 from agentflow.tools.mcp.session import McpServer
 from agentflow.tools.mcp.tools import MAX_BYTES, MAX_TOOLS
+from agentflow.tools.run import run_tool
 from tests.failing import fails
+from tests.waiting import LAST_RESORT
 
 SPEC, OTHER = "mcp:https://one.example/mcp", "mcp:https://other.example/mcp"
 
@@ -53,6 +56,19 @@ async def test_a_server_that_stays_the_same_stays(offers: list[Tool]) -> None:
     assert await names() == ["add"]
     offers.append(tool("sub", "Subtracts."))
     assert await names() == ["add", "sub"]
+
+
+async def test_a_server_gets_every_argument(offers: list[Tool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """LangChain keeps two names for itself."""
+
+    async def call(server: McpServer, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        return CallToolResult(content=[TextContent(type="text", text=json.dumps(arguments))])
+
+    monkeypatch.setattr(McpServer, "call", call)
+    arguments = {"config": "a", "run_manager": "b", "self": "c"}
+    offers[:] = [tool(properties={name: {"type": "string"} for name in arguments})]
+    [found] = await load(SPEC)
+    assert json.loads((await run_tool(found, arguments, LAST_RESORT)).output) == arguments
 
 
 @pytest.mark.parametrize(
