@@ -7,6 +7,8 @@ failures of the tool (TOOL_ERROR), even if both are a pydantic ValidationError.
 """
 
 import asyncio
+import json
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -14,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, Tool
 from langgraph.errors import GraphBubbleUp
 from pydantic import BaseModel, ValidationError
 
@@ -42,6 +44,8 @@ Interposed = Callable[[str, dict[str, Any], Run], Awaitable[ToolResult]]
 
 interposed: ContextVar[Interposed | None] = ContextVar("agentflow tool calls", default=None)
 """Intercepts the tool calls of a run. It may answer instead of the tool, as a recording does."""
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/=]{200}")
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -75,7 +79,7 @@ async def _call(
     arguments: dict[str, Any],
     timeout: float,  # noqa: ASYNC109 - as in `run_tool`
 ) -> ToolResult:
-    start = time.perf_counter()
+    start, limit = time.perf_counter(), asyncio.timeout(timeout)
 
     def failed(error: ErrorClass, message: str, sandbox: str = "") -> ToolResult:
         return ToolResult.failed(error, _line(message), time.perf_counter() - start, sandbox)
@@ -83,7 +87,7 @@ async def _call(
     try:
         if problem := argument_problem(tool, arguments):
             return failed(ErrorClass.BAD_ARGUMENTS, problem)
-        async with asyncio.timeout(timeout):
+        async with limit:
             # The whole call instead of its arguments: otherwise LangChain does not report errors that a tool handled
             # itself, and could mistake arguments that include "type" for a call.
             call = {"type": "tool_call", "id": uuid4().hex, "name": tool.name, "args": dict(arguments)}
@@ -92,10 +96,14 @@ async def _call(
         raise
     except ToolFailure as failure:
         return failed(failure.error, str(failure), failure.sandbox)
-    except TimeoutError:
-        return failed(ErrorClass.TIMEOUT, f"{tool.name} did not finish in {timeout:g} seconds")
-    except (Exception, SystemExit) as error:  # of external code; exit() would end the process
-        return failed(ErrorClass.TOOL_ERROR, f"{type(error).__name__}: {error}")
+    except (Exception, SystemExit) as raised:  # of external code; exit() would end the process
+        error: BaseException = raised
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if not isinstance(error, TimeoutError):
+            return failed(ErrorClass.TOOL_ERROR, f"{type(error).__name__}: {error}".rstrip(": "))
+        late = f"{tool.name} did not finish in {timeout:g} seconds" if limit.expired() else str(error)
+        return failed(ErrorClass.TIMEOUT, late or "TimeoutError")
     text = _text(reply)
     if isinstance(reply, ToolMessage) and reply.status == "error":
         return failed(ErrorClass.TOOL_ERROR, text)
@@ -123,7 +131,7 @@ def argument_problem(tool: BaseTool, arguments: object) -> str | None:
     """Return the first violation of the tool's schema, with the field's name, or None."""
     if not isinstance(arguments, dict):
         return f"the arguments of {tool.name} must be an object, not {type(arguments).__name__}"
-    schema = tool.tool_call_schema
+    schema = tool.tool_call_schema if tool.args_schema or not isinstance(tool, Tool) else None  # else, of Tool._run
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         try:
             schema.model_validate(arguments)
@@ -152,7 +160,7 @@ def _json_schema_problem(schema: Mapping[str, Any], arguments: dict[str, Any]) -
 
 
 def _text(reply: object) -> str:
-    """Return a tool's output as text. Content blocks are joined; those without text are named."""
+    """Return a tool's output as text. Content blocks are joined; those with base64 are named."""
     content = reply.content if isinstance(reply, ToolMessage) else reply
     if isinstance(content, Sequence) and not isinstance(content, str | bytes):
         content = "\n".join(_block_text(block) for block in content)
@@ -171,6 +179,9 @@ def _declared(reply: object, key: str) -> str:
 
 
 def _block_text(block: object) -> str:
-    if isinstance(block, Mapping):
-        return str(block["text"]) if "text" in block else f"[{block.get('type', 'content')}]"
-    return str(block)
+    if not isinstance(block, Mapping):
+        return str(block)
+    if block.get("type") == "text":
+        return str(block.get("text") or "")
+    written = json.dumps(block, ensure_ascii=False, default=str)
+    return f"[{block.get('type', 'content')}]" if _BASE64.search(written) else written

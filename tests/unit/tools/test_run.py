@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, ToolException, tool
+from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, Tool, ToolException, tool
 from pydantic import BaseModel, field_validator
 
 from agentflow.tools import run
@@ -60,8 +60,9 @@ BLOCKS = [{"type": "text", "text": "a"}, {"type": "image", "base64": "xx", "mime
 SAID = table(__file__, "said.txt")
 RAISED = [
     *((ValueError("broken\nthing"), "broken thing"), (OSError(5, "io"), "[Errno 5] io")),
-    *((RecursionError("deep"), "deep"), (ExceptionGroup("many", [ValueError("a")]), "many (1 sub-exception)")),
+    *((RecursionError("deep"), "deep"), (AssertionError(), "")),
 ]
+SLOW = TimeoutError("the server was slow")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,14 @@ RAISED = [
             (echo, one, BAD, f"the arguments of echo must be an object, not {type(one).__name__}")
             for one in ([], "a", None)
         ),
-        *((saying(error), {}, BROKEN, f"{type(error).__name__}: {said}") for error, said in RAISED),
+        *((saying(error), {}, BROKEN, f"{type(error).__name__}: {said}".rstrip(": ")) for error, said in RAISED),
+        (saying(ExceptionGroup("many", [ExceptionGroup("in", [ValueError("a")])])), {}, BROKEN, "ValueError: a"),
+        *(
+            (saying(error), {}, ErrorClass.TIMEOUT, str(SLOW))
+            for error in (SLOW, ExceptionGroup("", [SLOW]))
+        ),
+        (Tool(name="up", func=str.upper, description="Upper case."), {"__arg1": "a"}, None, "A"),
+        (Tool(name="up", func=str.upper, description="Upper case."), {}, BAD, "__arg1: Field required"),
         (saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, ErrorClass.MODEL_ERROR, "no model"),
         (saying(ToolMessage("refused by server", tool_call_id="x", status="error")), {}, BROKEN, "refused by server"),
         (HANDLED, {}, BROKEN, "no such city"),
