@@ -146,6 +146,8 @@ def call_in(plan: Plan, card: ToolCard, question: str) -> dict[str, Any] | None:
     if card.takes_step:
         step = "" if plan.sub_goal.casefold() == question.casefold() else f"\n{plan.sub_goal}"
         return {card.takes_step: f"{question}\n{step}\n{plan.context}".strip()}
+    if not card.arguments.get("properties") and not card.arguments.get("additionalProperties"):
+        return {}
     given = given_input(plan.text)
     if not given:
         return None

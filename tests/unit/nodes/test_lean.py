@@ -131,6 +131,12 @@ def test_a_plan_holds_the_call_if_its_input_is_one(tool: str, given: str, argume
     assert executor.call_in(plan.model_copy(update={"text": plan.text.replace("Input", "Context")}), card, "Q?") is None
 
 
+@pytest.mark.parametrize("more", [{}, {"additionalProperties": True}])
+def test_a_tool_without_arguments_needs_no_input(more: dict[str, Any]) -> None:
+    card = ToolCard(name="now", description="The time.", arguments={"type": "object", "properties": {}, **more})
+    assert executor.call_in(Plan(text="Sub-Goal: see\nTool: now"), card, "Q?") == (None if more else {})
+
+
 async def test_a_call_that_failed_is_not_made_again_as_it_was(scripted: Script) -> None:
     planned = "Sub-Goal: find it\nTool: flaky\nInput: a word"
     script = scripted(planner=[planned, planned, PLAN], verifier=STOP)
