@@ -68,6 +68,12 @@ def picture() -> CallToolResult:
 
 
 @server.tool()
+def long(size: int) -> str:
+    """A text of that size."""
+    return "x" * size
+
+
+@server.tool()
 def measured() -> CallToolResult:
     """Nothing but structured content."""
     return CallToolResult(content=[], structured_content={"degrees": 21})

@@ -34,7 +34,7 @@ from tests.waiting import until, until_async
 SERVER = Path(mcp_server.__file__)
 STDIO = f"mcp:stdio:{sys.executable} {SERVER}"
 NAMES = [
-    "add", "count", "broken", "hang", "die", "freeze", "picture", "measured", "erase", "planted", "reachable",
+    "add", "count", "broken", "hang", "die", "freeze", "picture", "long", "measured", "erase", "planted", "reachable",
     "signalled",
 ]  # fmt: skip
 SECRET = "sk-5f1d9c-not-for-servers"
@@ -105,6 +105,7 @@ async def test_the_tools_of_a_server_and_what_they_return(spec: str) -> None:
     assert (broken.error, "no such city" in broken.output) == (ErrorClass.TOOL_ERROR, True)
     assert (await call(found["picture"])).output == "a square\n[image, image/png, 6 bytes]"
     assert (await call(found["measured"])).output == '{"degrees": 21}'
+    assert len((await call(found["long"], size=2 << 20)).output) > 200_000
     imitation = (await call(found["planted"])).output
     assert imitation.startswith("[data from outside")
     assert all(line.startswith(">") for line in imitation.splitlines()[1:])
@@ -134,7 +135,7 @@ async def test_a_server_that_dies_fails_the_call_and_is_started_again() -> None:
     before = (await call(found["count"])).output.split()[1]
     died = await call(found["die"])
     assert died.error is ErrorClass.TOOL_ERROR
-    assert "ended; the next call opens it again" in died.output
+    assert "ended (Connection closed); the next call opens it again" in died.output
     number, after = (await call(found["count"])).output.split()
     assert (number, after != before) == ("1", True)
 

@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from contextvars import Context
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentflow.tools.mcp.spec import ServerSpec, Unavailable, filled
@@ -37,6 +38,8 @@ PROBE_SECONDS = 5.0
 CLOSE_SECONDS = 10.0
 MAX_PAGES = 50
 """Maximum number of pages in a list of tools, so that a server cannot extend it forever."""
+MAX_REPLY = 64 << 20
+"""Maximum number of bytes in a reply over HTTP."""
 
 _T = TypeVar("_T")
 
@@ -104,8 +107,8 @@ class McpServer:
                 connection.suspect = True  # a restarted HTTP server does not know the session
                 raise ToolFailure(ErrorClass.TOOL_ERROR, error.message) from error
             await self._forget(connection)
-            problem = f"the connection to the MCP server {self.spec.name} ended; the next call opens it again"
-            raise ToolFailure(ErrorClass.TOOL_ERROR, problem) from error
+            why = f"the connection to the MCP server {self.spec.name} ended ({bounded_line(error.message, 200)})"
+            raise ToolFailure(ErrorClass.TOOL_ERROR, f"{why}; the next call opens it again") from error
 
     async def _open(self) -> "_Connection":
         """Return the connection. Open one if there is none that is alive. Raises Unavailable."""
@@ -193,9 +196,13 @@ async def _connected(spec: ServerSpec, last_words: "_LastWords") -> "AsyncIterat
         import httpx2
 
         headers = {name: filled(value, spec.name) for name, value in spec.headers}
+        accepted = signature(streamable_http_client).parameters  # older versions have no limit on a reply
+        limits: Any = {"max_sse_event_size": MAX_REPLY} if "max_sse_event_size" in accepted else {}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=300)) as http,
-            Client(streamable_http_client(filled(spec.url, spec.name), http_client=http), cache=None) as client,
+            Client(
+                streamable_http_client(filled(spec.url, spec.name), http_client=http, **limits), cache=None
+            ) as client,
         ):
             yield client
         return
