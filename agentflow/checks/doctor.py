@@ -180,7 +180,8 @@ async def tried(context: "Context", calls: Mapping[str, dict[str, Any]]) -> list
             result = await run_tool(tool, arguments, SECONDS)
         except SandboxError as error:
             result = ToolResult.failed(ErrorClass.TOOL_ERROR, str(error))
-        says = result.output if result.error is None else f"{result.output} ({_REMEDIES[result.error]})"
+        remedy = _REMEDIES.get(result.error or "", _REMEDIES["tool_error"])
+        says = result.output if result.error is None else f"{result.output} ({remedy})"
         call = json.dumps(arguments, ensure_ascii=False)
         trials.append(Trial(name, "no" if result.error else "ok", says, call, result.seconds, result.sandbox))
     return trials

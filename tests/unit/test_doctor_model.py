@@ -1,15 +1,17 @@
-"""`agentflow doctor --model`: what a model writes as each module, and what its server supports."""
+"""`agentflow doctor --model`: what a model writes as each module, and what its server supports; trials of tools."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from langchain_core.tools import tool
 
-from agentflow.checks.doctor import Check
+from agentflow.checks.doctor import Check, tried
 from agentflow.checks.model import SAMPLES, examine
 from agentflow.graph.context import Context
 from agentflow.graph.models.reply import REMEDIES
+from agentflow.tools.result import ErrorClass, ToolFailure
 from tests.fake_openai import FakeOpenAI, Reply, completion
 
 REPLIES = {
@@ -39,6 +41,17 @@ def first_tokens(logprob: Callable[[float], float], ids: dict[str, Any]) -> Samp
 VLLM = first_tokens(lambda temperature: -math.log1p(math.exp(-1 / temperature)), {"token_ids": [7]})
 RAW = first_tokens(lambda _: -0.3, {"token_ids": [7]})
 CERTAIN = first_tokens(lambda temperature: -1e-6 * temperature, {})
+
+
+@tool
+async def refusing() -> str:
+    """Refuses."""
+    raise ToolFailure(ErrorClass.REFUSED, "not today")
+
+
+async def test_a_failure_of_any_class_has_a_remedy() -> None:
+    [trial] = await tried(Context(tools=[f"{__name__}:refusing"]), {"refusing": {}})
+    assert trial.says.startswith("not today (check ")
 
 
 def server(
