@@ -6,7 +6,6 @@ AGENTFLOW_TOOLS. The command line grants the tools in --tools.
 """
 
 import asyncio
-import inspect
 import logging
 import os
 import time
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import HumanMessage
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import BaseTool
 
 from agentflow.graph.context import Context, Model, Sampling
 from agentflow.graph.models.loading import aload_model, called_by, complete
@@ -81,15 +80,16 @@ class Toolbox:
         """Set the tools and specs that are always enabled. A tool with a standard tool's name replaces it.
 
         Raises:
-            TypeError: One is neither a tool nor a function with a docstring nor a spec.
+            TypeError: One is neither a tool nor a function with a docstring nor a spec, or can never be called.
             SpecError: A planner cannot write a name, or cannot distinguish two names.
         """
         if isinstance(added, str | BaseTool | Mapping) or not isinstance(added, Iterable):
-            raise TypeError(f"the tools are a list, not {_shown(added)}")
-        added = [_as_tool(one) for one in added]
-        self._added = {tool.name: tool for tool in added if isinstance(tool, BaseTool)}
+            raise TypeError(f"the tools are a list, not {bounded_line(repr(added), 120)}")
+        added = list(added)
         self._specs = tuple(spec for spec in added if isinstance(spec, str))
-        external.check_names((name, "build_graph") for name in self._added)
+        tools = [external.as_tool(one) for one in added if not isinstance(one, str)]
+        external.check_names((tool.name, "build_graph") for tool in tools)
+        self._added = {tool.name: tool for tool in tools}
         self._cache: dict[tuple[tuple[str, ...], str | int, Sampling, SearchSettings], AvailableTools] = {}
 
     async def available_tools(self, context: Context) -> AvailableTools:
@@ -127,7 +127,9 @@ class Toolbox:
             if spec in self._added:
                 continue
             try:
-                for tool in before.of(spec) or await self._usable(spec, ask, search):
+                partly = any(name.startswith(f"{spec}#") for name in before.unavailable)
+                kept = [] if partly else before.of(spec)
+                for tool in kept or await self._usable(spec, ask, search, available.unavailable):
                     external.check_names([*added, *available.sources.items(), (tool.name, spec)])
                     available.add(tool, spec)
             except SpecError as error:
@@ -138,7 +140,7 @@ class Toolbox:
             available.add(tool, name)
         return available
 
-    async def _usable(self, spec: str, ask: Ask, search: SearchSettings) -> list[BaseTool]:
+    async def _usable(self, spec: str, ask: Ask, search: SearchSettings, unavailable: dict[str, str]) -> list[BaseTool]:
         if not is_external(spec):
             if spec in STANDARD_TOOLS and (problem := await asyncio.to_thread(availability, spec, search)):
                 raise Unavailable(problem)
@@ -147,22 +149,7 @@ class Toolbox:
             raise SpecError(
                 f"'{spec}' is not granted; name it in {GRANTED}, or give it to build_graph", code="not_granted"
             )
-        return await external.load(spec)
-
-
-def _as_tool(given: Any) -> BaseTool | str:
-    if isinstance(given, BaseTool | str):
-        return given
-    if not inspect.isroutine(given):
-        raise TypeError(f"{_shown(given)} is no tool; give LangChain tools, functions or specs")
-    try:
-        return tool(given)
-    except Exception as error:  # LangChain's reasons: no docstring, a type that no schema can have
-        raise TypeError(f"{_shown(given)} cannot be made a tool ({bounded_line(str(error), 200)})") from error
-
-
-def _shown(given: object) -> str:
-    return bounded_line(repr(given), 120)
+        return await external.load(spec, unavailable)
 
 
 def granted_tools() -> list[str]:

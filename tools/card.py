@@ -11,6 +11,7 @@ A card is bounded in size and its texts cannot add lines to a prompt, since the 
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any
 
 from langchain_core.tools import BaseTool, StructuredTool
@@ -109,7 +110,8 @@ class ToolCard(BaseModel):
             if _bytes("\n".join(lines)) <= _BYTES["arguments"]:
                 return lines
             names = [*required, *(name for name in properties if name not in required)]
-        fitting = _fitting(lines, _BYTES["arguments"])
+        sizes = accumulate(_bytes(line) + 1 for line in lines)
+        fitting = [line for line, size in zip(lines, sizes, strict=True) if size <= _BYTES["arguments"]]
         return fitting if len(fitting) == len(lines) else [*fitting, f"… and {len(lines) - len(fitting)} more"]
 
     @classmethod
@@ -253,16 +255,6 @@ def _cut(text: str, part: str) -> str:
     if _bytes(line) <= _BYTES[part]:
         return line
     return redacted(line).encode("utf-8", "replace")[: _BYTES[part] - 3].decode("utf-8", "ignore").rstrip() + "…"
-
-
-def _fitting(lines: list[str], limit: int) -> list[str]:
-    """Return the first lines that together take at most `limit` bytes."""
-    fitting: list[str] = []
-    for line in lines:
-        if (limit := limit - _bytes(line) - 1) < 0:
-            break
-        fitting.append(line)
-    return fitting
 
 
 def tool_with_card(

@@ -8,13 +8,15 @@ Python tools are the user's code and run in this process with all its rights. MC
 """
 
 import asyncio
+import inspect
 import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, InjectedToolCallId
+from langchain_core.tools import tool as tool_of
 
 from agentflow.tools.mcp import pins
 from agentflow.tools.mcp.spec import SpecError, Unavailable
@@ -23,7 +25,7 @@ from agentflow.tools.mcp.tools import tools_of
 from agentflow.tools.named_object import NamedObjectError, is_object_name, made_by, named_object
 from agentflow.tools.untrusted_text import bounded_line
 
-__all__ = ["SpecError", "Unavailable", "approve", "check_names", "is_external", "load"]
+__all__ = ["SpecError", "Unavailable", "approve", "as_tool", "check_names", "is_external", "load"]
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +38,9 @@ def is_external(spec: str) -> bool:
     return ":" in spec
 
 
-async def load(spec: str) -> list[BaseTool]:
-    """Return the tools that an external spec names.
+async def load(spec: str, unavailable: dict[str, str] | None = None) -> list[BaseTool]:
+    """Return the tools that an external spec names. MCP servers of a file that cannot be used at present are left out,
+    with the reason in `unavailable`, unless none can be used.
 
     Raises SpecError if the spec is invalid, which a retry does not help, and Unavailable if the tools cannot be used
     at present.
@@ -45,7 +48,15 @@ async def load(spec: str) -> list[BaseTool]:
     prefix, plain = _split(spec)
     if plain.startswith("mcp:"):
         servers = mcp_servers(plain.removeprefix("mcp:"))
-        tools = _distinct([(server.name, tool) for server in servers for tool in await tools_of(server)])
+        offers = await asyncio.gather(*map(tools_of, servers), return_exceptions=True)
+        offered = dict(zip((server.name for server in servers), offers, strict=True))
+        failed = {f"{spec}#{name}": offer for name, offer in offered.items() if isinstance(offer, BaseException)}
+        for error in failed.values():
+            if not isinstance(error, Unavailable) or len(failed) == len(servers):
+                raise error
+        if unavailable is not None:
+            unavailable.update((name, str(error)) for name, error in failed.items())
+        tools = _distinct([(name, tool) for name, of in offered.items() if isinstance(of, list) for tool in of])
     else:
         tools = await asyncio.to_thread(_of_python, plain)
     tools = [tool.model_copy(update={"name": f"{prefix}_{tool.name}"}) for tool in tools] if prefix else tools
@@ -119,15 +130,39 @@ def _of_python(spec: str) -> list[BaseTool]:
         raise SpecError(f"'{bounded_line(spec, 120)}' is no tool: write module:attribute or mcp:...", code="bad_spec")
     try:
         found: Any = named_object(spec)
-        if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
-            found = found.get_tools()
-        elif not isinstance(found, BaseTool) and callable(found):
+        if not isinstance(found, BaseTool) and callable(found):
             found = made_by(found, spec, "tool", "; a function that is a tool itself has LangChain's @tool before it")
+        if not isinstance(found, BaseTool) and callable(getattr(found, "get_tools", None)):
+            found = made_by(found.get_tools, f"{spec}.get_tools", "tool")
     except NamedObjectError as error:
         raise SpecError(str(error), code=error.code) from error
-    tools = list(found) if isinstance(found, Sequence) and not isinstance(found, str) else [found]
-    if not tools or not all(isinstance(tool, BaseTool) for tool in tools):
-        raise SpecError(
-            f"{spec} is a {type(found).__name__}, not a LangChain tool or a list of them", code="wrong_type"
-        )
+    try:
+        tools = [as_tool(one) for one in found] if isinstance(found, list | tuple) else [as_tool(found)]
+    except TypeError as error:
+        raise SpecError(f"{spec}: {error}", code="wrong_type") from error
+    if not tools:
+        raise SpecError(f"{spec} has no tools", code="wrong_type")
     return tools
+
+
+def as_tool(given: Any) -> BaseTool:
+    """Return a LangChain tool, also of a function with a docstring. Raises TypeError if it can never be called."""
+    shown = bounded_line(repr(given), 120)
+    if not isinstance(given, BaseTool) and not inspect.isroutine(given):
+        raise TypeError(f"{shown} is no tool; give LangChain tools, functions or specs")
+    try:
+        tool = given if isinstance(given, BaseTool) else tool_of(given)
+    except Exception as error:  # LangChain's reasons: no docstring, a type that no schema can have
+        raise TypeError(f"{shown} cannot be made a tool ({bounded_line(str(error), 200)})") from error
+    if injected := _injected(tool):
+        raise TypeError(f"{tool.name} needs {', '.join(injected)}, which only LangGraph's ToolNode can give it")
+    return tool
+
+
+def _injected(tool: BaseTool) -> list[str]:
+    """Return the required arguments that no caller can give: a runtime, a state, a store."""
+    written, whole = (getattr(one, "model_fields", None) for one in (tool.tool_call_schema, tool.get_input_schema()))
+    if written is None or whole is None:  # a JSON schema
+        return []
+    hidden = {name: field.metadata for name, field in whole.items() if field.is_required() and name not in written}
+    return [name for name, marks in hidden.items() if not any(InjectedToolCallId in (one, type(one)) for one in marks)]

@@ -3,10 +3,11 @@
 import logging
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId, StructuredTool, tool
+from langgraph.prebuilt import InjectedState, ToolRuntime
 
 from agentflow.graph import toolbox
 from agentflow.graph.agent import build_graph
@@ -63,6 +64,36 @@ def test_what_is_no_tool_is_an_error_that_names_it(wrong: Any) -> None:
     assert repr(wrong[0] if isinstance(wrong, list) else wrong)[:60] in str(caught.value)
 
 
+@tool
+def stated(city: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    """Needs LangGraph's ToolNode."""
+    return city
+
+
+@tool
+def running(runtime: ToolRuntime) -> str:
+    """Needs it, too."""
+    return "Oslo"
+
+
+@tool
+def known(city: str, call: Annotated[str, InjectedToolCallId], user: Annotated[str, InjectedToolArg] = "x") -> str:
+    """Needs nothing."""
+    return city
+
+
+def test_a_tool_that_can_never_be_called_is_an_error_that_names_the_argument() -> None:
+    Toolbox(
+        [
+            known,
+            StructuredTool(name="json", description="d", args_schema={"type": "object", "properties": {}}, func=print),
+        ]
+    )
+    for one, argument in ((stated, "state"), (running, "runtime")):
+        with pytest.raises(TypeError, match=f"{one.name} needs {argument}"):
+            build_graph([one])
+
+
 async def test_the_operator_grants_and_whoever_builds_the_graph_enables_too(monkeypatch: pytest.MonkeyPatch) -> None:
     base = Context(tools=["base_generator"])
     monkeypatch.setenv("AGENTFLOW_TOOLS", f"some.other:tool, {EXTERNAL}")
@@ -103,6 +134,8 @@ async def test_names_collide_clearly() -> None:
     assert list(both.tools) == ["base_generator", "my_weather", "weather"]
     with fails(SpecError, "bad_name"):
         build_graph([weather.model_copy(update={"name": "a\nb"})])
+    with fails(SpecError, "ambiguous_name", "weather"):
+        build_graph([weather, stock, weather.model_copy()])
 
 
 async def test_a_tool_that_vanished_while_a_run_was_paused_is_a_failed_turn(

@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.tools import BaseTool, BaseToolkit, StructuredTool, tool
 
+from agentflow.graph import toolbox
+from agentflow.graph.context import Context
+from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import planner
 from agentflow.tools import external
 from agentflow.tools.catalogue import STANDARD_TOOLS
@@ -56,12 +59,35 @@ class Kit(BaseToolkit):
         return both
 
 
-kit = Kit()
+class Unset(Kit):
+    def get_tools(self) -> list[BaseTool]:
+        raise RuntimeError("no path")
+
+
+kit, unset, nothing_in_it = Kit(), Unset(), list[BaseTool]()
+
+
+def made_kit() -> BaseToolkit:
+    return kit
+
+
+def count(text: str) -> int:
+    """Counts letters."""
+    return len(text)
+
+
+mixed, undescribed = [search, count], [search, plain]
 
 
 @pytest.mark.parametrize(
     ("attribute", "names"),
-    [("search", ["search"]), ("both", ["search", "look_up"]), ("made", ["search"]), ("kit", ["search", "look_up"])],
+    [
+        ("search", ["search"]),
+        ("both", ["search", "look_up"]),
+        ("made", ["search"]),
+        ("mixed", ["search", "count"]),
+        *((name, ["search", "look_up"]) for name in ("kit", "Kit", "made_kit")),
+    ],
 )
 async def test_what_names_tools(attribute: str, names: list[str]) -> None:
     assert [found.name for found in await load(f"{HERE}:{attribute}")] == names
@@ -94,6 +120,31 @@ async def test_without_its_package_a_tool_is_unavailable(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "mcp", None)
     with fails(Unavailable, "missing_package", "[mcp]"):
         await load("mcp:http://127.0.0.1:1/mcp")
+
+
+async def test_a_server_that_cannot_be_used_is_left_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    down = ["a", "b"]
+
+    async def offered(server: ServerSpec) -> list[BaseTool]:
+        if server.name in down:
+            raise Unavailable(f"{server.name} did not start", code="unreachable")
+        return [search]
+
+    monkeypatch.setattr(external, "tools_of", offered)
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}))
+    spec = f"mcp:{tmp_path}/servers.json"
+    with fails(Unavailable, "unreachable", "a did not start"):
+        await load(spec)
+    down.remove("b")
+    monkeypatch.setattr(toolbox, "RETRY_SECONDS", 0.0)
+    box, context = Toolbox([spec]), Context(tools=["base_generator"])
+    found = await box.examine(context)
+    assert [*found.tools] == ["base_generator", "search"]
+    assert found.unavailable == {f"{spec}#a": "a did not start"}
+    down.clear()
+    found = await box.examine(context)
+    assert [*found.tools] == ["base_generator", "a_search", "b_search"]
+    assert not found.unavailable
 
 
 async def test_names_of_mcp_servers_are_made_distinct_or_left_out(

@@ -77,10 +77,7 @@ SLOW = TimeoutError("the server was slow")
         ),
         *((saying(error), {}, BROKEN, f"{type(error).__name__}: {said}".rstrip(": ")) for error, said in RAISED),
         (saying(ExceptionGroup("many", [ExceptionGroup("in", [ValueError("a")])])), {}, BROKEN, "ValueError: a"),
-        *(
-            (saying(error), {}, ErrorClass.TIMEOUT, str(SLOW))
-            for error in (SLOW, ExceptionGroup("", [SLOW]))
-        ),
+        *((saying(error), {}, ErrorClass.TIMEOUT, str(SLOW)) for error in (SLOW, ExceptionGroup("", [SLOW]))),
         (Tool(name="up", func=str.upper, description="Upper case."), {"__arg1": "a"}, None, "A"),
         (Tool(name="up", func=str.upper, description="Upper case."), {}, BAD, "__arg1: Field required"),
         (saying(ToolFailure(ErrorClass.MODEL_ERROR, "no model")), {}, ErrorClass.MODEL_ERROR, "no model"),
