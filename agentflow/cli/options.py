@@ -249,7 +249,7 @@ def agent_of(context: "Context", checkpointer: "BaseCheckpointSaver[Any] | None"
 
 
 def _load_external(context: "Context") -> None:
-    """Import external tools and start their servers, which stay up for the run; ends the command if one fails."""
+    """Import external tools and start their servers, which stay up for the run; ends the command if a spec has none."""
     from agentflow.checks.doctor import examine
     from agentflow.tools.external import is_external
 
@@ -258,7 +258,8 @@ def _load_external(context: "Context") -> None:
     with console(stderr=True).status("the tools are being loaded"):
         found = asyncio.run(examine(context))
     for spec, problem in found.unavailable.items():
-        fail(f"{spec} cannot be used: {problem}", MISUSED)
+        if spec in context.tools:  # else it is one server of a file, of which the run warns
+            fail(f"{spec} cannot be used: {problem}", MISUSED)
 
 
 def _load_models(context: "Context") -> None:
