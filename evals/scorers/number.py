@@ -158,9 +158,9 @@ _UNREAD = re.compile(
     r"|\b(?:twice|double|triple|pair|couple|score|gross|once|single|pi|unity|zero|squared?|cubed?|root|sqrt|log|ln"
     rf"|factorial|binary|octal|hex\w*|base|(?:{'|'.join(SCALES)}|[a-z]{{0,9}}illion)s?)\b"
 )
-"""What is left to calculate or to read: operations, and numbers in words, in other alphabets and of the Romans."""
+"""Operations, and numbers that were not read: in words, in another alphabet, or Roman."""
 _ENGLISH = re.compile(r"\b(?:the|this|that|there|which|with|from|and|you|have|not|such|solve|found|yes)\b")
-"""Words of no other language: a text with them has no number of another language."""
+"""Words of English alone: a text with one is taken to have no number in another language."""
 _LESS = re.compile(r"\b(?:under|loss|los[et]|decreas|declin|reduc|drop|debt|deficit|down|left|fell|behind)")
 _COMPOUND = re.compile(r"# ?[a-z]{1,9}\.?,?(?: and)? # ?(?:h|m|min|s|sec|minutes?|seconds?|cents?|inch(?:es)?|in|oz)\b")
 _SHARE = re.compile(r"\W*# ?out of #\W*")

@@ -4,8 +4,9 @@ import re
 from fractions import Fraction
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,3}(?: \d{3})+(?!\d|[.,/]\d)|\d+)"
-_PARTS = "half 2 halve 2 third 3 quarter 4 fourth 4 fifth 5 sixth 6 eighth 8 tenth 10 hundredth 100 thousandth 1000"
-SCALES = {word: Fraction(1, int(below)) for word, below in zip(_PARTS.split()[::2], _PARTS.split()[1::2], strict=True)}
+_PARTS = {"half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8}
+_PARTS |= {"tenth": 10, "hundredth": 100, "thousandth": 1000}
+SCALES = {word: Fraction(1, parts) for word, parts in _PARTS.items()}
 SCALES |= {"hundred": Fraction(100), "thousand": Fraction(10**3), "million": Fraction(10**6), "dozen": Fraction(12)}
 SCALES |= {"billion": Fraction(10**9), "trillion": Fraction(10**12), "lakh": Fraction(10**5), "crore": Fraction(10**7)}
 _UNSURE = (

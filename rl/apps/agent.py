@@ -123,7 +123,7 @@ def read_tasks(path: Path, *, graded: bool) -> list[Task]:
         question = next(filter(str.strip, asks), str(given) if isinstance(given, dict) else "")
         if not question:
             raise AppError(f"{place} of {path} has neither a question nor inputs; its columns are {', '.join(row)}")
-        asked = {**_scored(row), "question": question}
+        asked = {**_as_evaluated(row), "question": question}
         read, rule = reading([(place, asked)])
         try:
             known = read(asked)
@@ -151,12 +151,12 @@ def inputs(task: Task) -> Any:
 
 def compare(task: Task, state: Any) -> float | None:
     """Return 1 if the answer is the task's, else 0; None if that cannot be decided by rule."""
-    score = reading([("", _scored(task.data))])[1](task, final_text(state))
+    score = reading([("", _as_evaluated(task.data))])[1](task, final_text(state))
     return None if score.decision == Decision.UNDECIDED else float(score.decision == Decision.CORRECT)
 
 
-def _scored(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that say how a row is scored: options do if there are some and the question is asked."""
+def _as_evaluated(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row as evaluation reads it: without empty options, and without those beside `inputs`."""
     asked = not isinstance(row.get("inputs"), dict)
     return {name: value for name, value in row.items() if name not in ("options", "choices") or (asked and value)}
 

@@ -50,7 +50,7 @@ BESIDE = ("torchvision", "torchcodec")
 MASK = 8 << 30
 """Maximum size of one attention mask, in bytes."""
 
-READ = (
+REQUIRED = (
     *(f"trainer.{name}" for name in ("logger", "device", "nnodes", "n_gpus_per_node")),
     "transfer_queue.backend.SimpleStorage.num_data_storage_units",
     *(f"actor_rollout_ref.model.{name}" for name in ("override_config", "use_remove_padding")),
@@ -78,7 +78,7 @@ class Checked:
 def check(config: DictConfig) -> Checked:
     """Complete and validate a composed configuration. Raises SettingsError."""
     settings = TrainingSettings.of(config)
-    if unset := [key for key in READ if OmegaConf.select(config, key) is None]:
+    if unset := [key for key in REQUIRED if OmegaConf.select(config, key) is None]:
         raise SettingsError(f"{unset[0]}=null: it needs a value; leave it out for the preset's", code="bad_value")
     engine.complete(config)
     check_engine(config)

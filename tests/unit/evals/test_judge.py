@@ -1,4 +1,4 @@
-"""What is read of a judge's reply."""
+"""Reading of a judge's reply."""
 
 import pytest
 
