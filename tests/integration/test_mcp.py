@@ -169,6 +169,15 @@ def _runs(process: int) -> bool:
     return True
 
 
+def test_the_command_line_goes_on_without_one_server_of_a_file(tmp_path: Path) -> None:
+    good, bad = {"command": sys.executable, "args": [str(SERVER)]}, {"command": "no-such-command"}
+    for servers, code in (({"good": good, "bad": bad}, 0), ({"bad": bad}, 2)):
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        tools = f"python_coder,mcp:{tmp_path}/mcp.json"
+        done = python("-m", "agentflow", "solve", "How many feet are 3 yards?", "--tools", tools, "--model", "embedded")
+        assert (done.returncode, "no-such-command" in done.stderr) == (code, True), done.stderr
+
+
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     port = free_port()
     with fails(Unavailable, "unreachable", f"http://127.0.0.1:{port}/mcp"):
