@@ -19,7 +19,6 @@ from agentflow.graph.checkpoints import CheckpointError
 from agentflow.graph.context import Context
 from agentflow.graph.conversation import asked, exchanged
 from agentflow.graph.state import State, Turn
-from agentflow.nodes.approval import Proposal
 from agentflow.nodes.attachments import texts
 
 CONTEXT = "agentflow_context"
@@ -53,8 +52,8 @@ class SavedThread:
     answer: str
     turns: list[Turn]
     context: Context
-    waits: Proposal | None
-    """The tool call that waits for approval by a person."""
+    waits: Any
+    """What a person is asked: a `Proposal`, whose call waits for approval, or a tool's question; None if nothing."""
 
 
 def config_of(thread: str, context: Context | None = None) -> RunnableConfig:
@@ -134,6 +133,6 @@ def _state(snapshot: StateSnapshot) -> ThreadState:
     return "unfinished" if snapshot.next else "finished"
 
 
-def _waits(snapshot: StateSnapshot) -> list[Proposal]:
+def _waits(snapshot: StateSnapshot) -> list[Any]:
     """Return what a run waits for a person to decide."""
     return [one.value for task in snapshot.tasks for one in task.interrupts]

@@ -23,7 +23,7 @@ from agentflow.cli.options import (
     agent_of,
 )
 from agentflow.cli.threads import UNSAVED, RunLocation, check_terminal, found_run
-from agentflow.console.approval import ask_for_approval
+from agentflow.console.approval import answer_of_person
 from agentflow.console.runs import RunView, answer_text, print_compared, print_usage
 from agentflow.console.terminal import console, print_json
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from agentflow.graph.run.run_events import Event
     from agentflow.graph.run.trace import Trace
     from agentflow.graph.threads import SavedThread
-    from agentflow.nodes.approval import Proposal
 
 app = typer.Typer()
 
@@ -143,11 +142,8 @@ async def _solve(
     from agentflow.graph.checkpoints import open_checkpointer
 
     async with open_checkpointer(run.spec) as saver:
-        if run.thread or context.approve_tools:
-            agent, thread = agent_of(context, checkpointer=saver), run.thread or "this"
-        else:
-            agent, thread = agent_of(context), ""
-        trace = await show_run(agent, question, context, view, thread, saved, attachments)
+        agent = agent_of(context, checkpointer=saver)  # by which a run also waits for a person
+        trace = await show_run(agent, question, context, view, run.thread or "this", saved, attachments)
     if trace.failure and trace.cause == "agent":
         raise trace.failure
     return trace
@@ -162,15 +158,15 @@ async def show_run(
     saved: "SavedThread | None" = None,
     attachments: Sequence[Mapping[str, Any]] = (),
 ) -> "Trace":
-    """Run a question of a thread, or without one, and show it in `view`, where a person also approves calls."""
+    """Run a question of a thread, and show it in `view`, where a person also approves calls."""
     from agentflow.graph.run.runner import asking, run
     from agentflow.graph.run.task import Task
     from agentflow.graph.threads import config_of
     from agentflow.nodes.attachments import with_files
 
-    async def decide(proposal: "Proposal") -> dict[str, Any]:
+    async def decide(asked: Any) -> Any:
         with view.paused() if view else nullcontext():
-            return ask_for_approval(console(), proposal).model_dump()
+            return answer_of_person(console(stderr=view is None), asked)
 
     async def show(event: "Event") -> None:
         if view:
@@ -182,7 +178,7 @@ async def show_run(
         Task.from_question(with_files(question, inputs.messages, context)),
         context,
         inputs=inputs,
-        config=config_of(thread, context) if thread else None,
+        config=config_of(thread, context),
         on_event=show,
         streams=view is not None and view.streams,
         saved=saved,

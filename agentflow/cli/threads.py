@@ -13,6 +13,7 @@ import typer
 
 from agentflow.cli.group import MISUSED, CommandGroup, fail
 from agentflow.cli.options import AsJson, Checkpoints
+from agentflow.console.approval import is_proposal
 from agentflow.console.terminal import console, counted, print_json
 from agentflow.console.threads import print_threads, thread_data, thread_text
 
@@ -83,7 +84,7 @@ def found_run(run: RunLocation, context: "Context") -> "SavedThread":
     began, now = saved.context.model_dump(exclude=free), context.model_dump(exclude=free)
     if other := [f"{name} {began[name]!r}" for name in began if began[name] != now[name]]:
         fail(f"thread {run.thread} began with other settings ({'; '.join(other)}); give the same options", MISUSED)
-    if saved.waits and not context.approve_tools:
+    if is_proposal(saved.waits) and not context.approve_tools:
         fail(f"thread {run.thread} waits for approval of {saved.waits['tool']}; add --approve", MISUSED)
     return saved
 

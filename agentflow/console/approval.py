@@ -1,6 +1,6 @@
-"""Approval of a tool call at the terminal."""
+"""Questions of a run to the person at the terminal: approval of a call, or what a tool asks by `interrupt`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
@@ -8,14 +8,38 @@ from rich.text import Text
 from agentflow.console.reading import interruptible
 from agentflow.console.runs import call_text
 from agentflow.tools.json_codec import from_json
-from agentflow.tools.untrusted_text import one_line
+from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
     from agentflow.nodes.approval import ApprovalDecision, Proposal
 
 
-def proposal_text(proposal: "Proposal") -> Text:
-    """Format the call and its sub-goal, without truncation, since a person has to judge it."""
+def is_proposal(asked: object) -> bool:
+    """Return whether the value of an interrupt is a call that waits for approval, not the question of a tool."""
+    return isinstance(asked, dict) and "sub_goal" in asked
+
+
+def asked_text(asked: Any) -> Text:
+    """Format what a run asks a person, without truncation, since a person has to judge it."""
+    return _proposal_text(asked) if is_proposal(asked) else Text(f"  {clean(str(asked))}", style="bold")
+
+
+def answer_of_person(out: Console, asked: Any) -> Any:
+    """Ask the person at the terminal, and return what answers the interrupt. Raises Unanswered at the end of the input.
+
+    A proposal does not raise: the end of the input refuses the call.
+    """
+    from agentflow.graph.run.runner import Unanswered
+
+    out.print(asked_text(asked))
+    if is_proposal(asked):
+        return _decision(out).model_dump()
+    if (answer := _line(out, "> ")) is None:
+        raise Unanswered("the run waits for a person, and the input has ended; answer at a terminal")
+    return answer
+
+
+def _proposal_text(proposal: "Proposal") -> Text:
     text = Text(f"Turn {proposal['turn']}  ", style="bold").append(one_line(proposal["sub_goal"]), style="not bold")
     text.append(f"\n  {one_line(proposal['tool'])} ", style="not bold cyan")
     text.append(call_text(proposal["arguments"], whole=True).replace("\n", "\n    "), style="not bold")
@@ -24,11 +48,9 @@ def proposal_text(proposal: "Proposal") -> Text:
     return text
 
 
-def ask_for_approval(out: Console, proposal: "Proposal") -> "ApprovalDecision":
-    """Ask the person at the terminal for a decision. The end of the input refuses the call."""
+def _decision(out: Console) -> "ApprovalDecision":
     from agentflow.nodes.approval import ApprovalDecision
 
-    out.print(proposal_text(proposal))
     while True:
         answer = _line(out, "approve, edit or refuse? [a/e/r] ")
         if answer is None or "refuse".startswith(answer.lower() or "?"):

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentflow.console.approval import proposal_text
+from agentflow.console.approval import asked_text
 from agentflow.console.runs import turn_text
 from agentflow.console.terminal import shortened
 from agentflow.tools.untrusted_text import clean, one_line
@@ -51,7 +51,7 @@ def thread_text(name: str, run: "SavedThread") -> Text:
     for turn in run.turns:
         text.append("\n").append_text(turn_text(TraceTurn.of(turn)))
     if run.waits:
-        text.append("\n").append_text(proposal_text(run.waits))
+        text.append("\n").append_text(asked_text(run.waits))
     if run.state == "finished":
         text.append("\nAnswer: ", style="bold green").append(clean(run.answer).strip(), style="bold")
     else:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from langchain_core.tools import tool
+from langgraph.types import interrupt
 
 from agentflow import __version__
 from agentflow.checks import doctor
@@ -121,6 +123,20 @@ def test_tools_are_tried_for_real(replying: Script) -> None:
     assert re.search(r'python_coder ok \d+\.\d\d s \S.*: {"code": "print\(12 \* 7\)"} → 84', shown)
     assert '{"query": "Song of Fupoz"} → Song of Fupoz: Book with' in shown
     assert all(f"{name} ok" in shown for name in DEFAULT_TOOLS)
+
+
+@tool
+def asking(text: str) -> str:
+    """Asks the person."""
+    return f"{interrupt('which colour?')} {text}"
+
+
+@pytest.mark.parametrize(("typed", "code"), [("blue\n", 0), ("", 1)])
+def test_a_tool_that_asks_gets_the_line_that_is_typed(typed: str, code: int, replying: Script) -> None:
+    replying(planner=PLAN.replace("base_generator", "asking"), executor='{"text": "is liked"}')
+    done = run("solve", "q", "--tools", f"{__name__}:asking", input=typed)
+    assert (done.exit_code, "which colour?" in done.stdout, "blue is liked" in done.stdout) == (code, True, not code)
+    assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
 def test_json_is_one_object_of_the_pinned_form(replying: Script) -> None:

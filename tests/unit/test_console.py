@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from agentflow.console.approval import ask_for_approval
+from agentflow.console.approval import answer_of_person
 from agentflow.console.progress import TrainView, train_text
 from agentflow.console.runs import turn_text
 from agentflow.graph.state import Verdict
@@ -98,7 +98,7 @@ def test_an_interrupt_between_the_last_look_and_the_read_is_not_lost() -> None:
     try:
         out = Terminal(quiet=True)
         proposal: Any = {"turn": 1, "sub_goal": "", "tool": "base_generator", "arguments": {}, "note": ""}
-        assert ask_for_approval(out, proposal).decision == "approve"
+        assert answer_of_person(out, proposal)["decision"] == "approve"
         assert 0 < out.interval < 1
         assert signal.getitimer(signal.ITIMER_REAL)[1] == 400
         assert signal.getsignal(signal.SIGALRM) == signal.SIG_IGN
