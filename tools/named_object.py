@@ -1,6 +1,8 @@
 """Python objects by name, `module:attribute`, by which configuration refers to the user's code."""
 
+import asyncio
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -22,8 +24,12 @@ class NamedObjectError(CodedError, ValueError):
 
 
 def is_object_name(name: str) -> bool:
-    """Return whether `name` has the form module:attribute."""
-    return _NAME.fullmatch(name) is not None
+    """Return whether `name` has the form module:attribute or path/file.py:attribute."""
+    return _parts(name) is not None
+
+
+def _parts(name: str) -> re.Match[str] | None:
+    return _NAME.fullmatch(name) or _FILE.fullmatch(name)
 
 
 def named_object(name: str) -> object:
@@ -31,7 +37,7 @@ def named_object(name: str) -> object:
 
     A module may be in the current folder. This imports and so runs the user's code. Raises NamedObjectError.
     """
-    if (match := _NAME.fullmatch(name) or _FILE.fullmatch(name)) is None:
+    if (match := _parts(name)) is None:
         raise NamedObjectError(f"'{bounded_line(name, 120)}' is not of the form module:attribute", code="bad_name")
     try:
         if match[1].endswith(".py"):
@@ -47,9 +53,10 @@ def named_object(name: str) -> object:
 
 
 def made_by(function: Callable[[], object], name: str, kind: str, hint: str = "") -> object:
-    """Return what the user's function of this name makes. Raises NamedObjectError."""
+    """Return what the user's function of this name makes, which may be async. Raises NamedObjectError."""
     try:
-        return function()
+        made = function()
+        return asyncio.run(made) if inspect.iscoroutine(made) else made
     except Exception as error:  # it may raise any exception
         raise NamedObjectError(
             f"{name} makes no {kind} when it is called without arguments ({error_line(error)}){hint}",

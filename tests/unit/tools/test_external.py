@@ -46,6 +46,10 @@ def made() -> list[BaseTool]:
     return [search]
 
 
+async def made_later() -> list[BaseTool]:
+    return [search]
+
+
 def unlicensed() -> BaseTool:
     raise RuntimeError("no licence\nfile")
 
@@ -85,6 +89,7 @@ mixed, undescribed = [search, count], [search, plain]
         ("search", ["search"]),
         ("both", ["search", "look_up"]),
         ("made", ["search"]),
+        ("made_later", ["search"]),
         ("mixed", ["search", "count"]),
         *((name, ["search", "look_up"]) for name in ("kit", "Kit", "made_kit")),
     ],
@@ -100,7 +105,7 @@ async def test_what_names_none_says_why_on_one_line(spec: str, code: str, named:
         await load(spec)
 
 
-@pytest.mark.parametrize("spec", ["tools:search", "tools.py:search", "cProfile:search"])
+@pytest.mark.parametrize("spec", ["tools:search", "tools.py:search", "./tools.py:search", "cProfile:search"])
 async def test_a_module_beside_the_user_precedes_others_of_its_name(
     spec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
