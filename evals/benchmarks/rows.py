@@ -15,8 +15,8 @@ from agentflow.evals.benchmarks.errors import BenchmarkError
 from agentflow.tools.json_codec import without_lone_surrogates
 from agentflow.version import pip_install
 
-OPTION = re.compile(r"(?i:option|choice)[ _]?(?:[A-Za-z]|\d)|[A-Z]")
-"""The name of a CSV column that holds one option."""
+OPTION = re.compile(r"(?i:option|choice)(?!s)[ _]?(?:[A-Za-z]|\d)|[A-Z]")
+"""The name of a column that holds one option."""
 _TEXTS = re.compile(r"""\[\s*["'].*["']\s*\]""", re.DOTALL)
 """A list of texts; one of numbers can be an interval."""
 
@@ -39,7 +39,15 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
         raise BenchmarkError(f"{path} has no rows", code="no_rows")
     if wrong := [place for place, row in rows if not isinstance(row, dict)]:
         raise BenchmarkError(f"{path}, {wrong[0]}, is no JSON object", code="bad_row")
-    return rows
+    return [(place, _gathered(row)) for place, row in rows]
+
+
+def _gathered(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row, with its options in one object if there is a column for each."""
+    names = [] if "options" in row else sorted(filter(OPTION.fullmatch, row))
+    if not "".join(name[-1].upper() for name in names).startswith(("AB", "12", "01")):
+        return row
+    return row | {"options": {name[-1] if name[-1].isalpha() else name: row[name] for name in names}}
 
 
 def _content(path: Path) -> str:
@@ -84,23 +92,21 @@ def _csv(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
         columns, end = [name.strip() for name in first], reader.line_num
         if twice := [name for name in columns if name and columns.count(name) > 1]:
             raise ValueError(f"{len(twice)} columns are called {twice[0]}")
-        options = [] if "options" in columns else sorted(filter(OPTION.fullmatch, columns))
-        gathered = "".join(name[-1].upper() for name in options).startswith(("AB", "12", "01"))
         for cells in reader:
             line, end = end + 1, reader.line_num
             if len(cells) > len(columns) and any(cells):
                 raise ValueError(f"line {line} has {len(cells)} cells, and the columns are {', '.join(columns)}")
             if any(map(str.strip, cells)):
-                texts = dict(zip_longest(columns, cells))
-                row = {name: cell and _value(cell) for name, cell in texts.items()}
-                keyed = {name[-1] if name[-1].isalpha() else name: texts[name] for name in options}
-                yield f"line {line}", row | ({"options": keyed} if gathered else {})
+                row = zip_longest(columns, cells)
+                yield f"line {line}", {name: cell and _value(name, cell) for name, cell in row}
     except csv.Error as error:
         raise ValueError(f"line {end + 1}: {error}") from error
 
 
-def _value(cell: str) -> Any:
+def _value(column: str, cell: str) -> Any:
     """Return the value of a CSV cell: true, false, or a list of texts as JSON or Python writes it; else its text."""
+    if OPTION.fullmatch(column):
+        return cell
     if not _TEXTS.fullmatch(cell):
         return {"true": True, "false": False}.get(cell.lower(), cell)
     with suppress(ValueError):
