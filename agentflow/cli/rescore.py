@@ -12,7 +12,7 @@ from agentflow.cli.group import FAILED, MISUSED, fail, say
 from agentflow.cli.report import read_folders
 from agentflow.console.evaluations import print_rescored
 from agentflow.console.progress import CountProgress
-from agentflow.console.terminal import console
+from agentflow.console.terminal import console, counted
 
 if TYPE_CHECKING:
     from agentflow.evals.benchmarks.benchmark import Benchmark
@@ -68,6 +68,10 @@ def _benchmarks(run: "Run", names: list[str]) -> "dict[str, Benchmark]":
 
     try:
         own = {found.name: found for found in map(benchmark, names)}
+        known = {(name, task.id) for name, found in own.items() for task in found.tasks()}
+        changed = {one.key[:2] for one in run.records if one.benchmark in own} - known
+        if changed:
+            say(f"note: {counted(len(changed), 'question')} changed since; their old gold answers are used; ask anew")
         return {name: own.get(name) or benchmark(name) for name in sorted({one.benchmark for one in run.records})}
     except BenchmarkError as error:
         fail(f"{error}; --benchmark names one of your own", MISUSED)

@@ -101,6 +101,7 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
 
 def test_answers_are_scored_with_the_tasks_of_their_records(folder: Path, quiz: Path) -> None:
     before = by_question(folder)
-    quiz.write_text('{"question": "Another?", "answer": "x"}\n')
-    succeeds("eval", "rescore", folder, "--benchmark", quiz)
+    assert not succeeds("eval", "rescore", folder, "--benchmark", quiz, "--dry-run").stderr
+    quiz.write_text(quiz.read_text().replace('"1929"', '"1930"'))
+    assert "1 question changed" in succeeds("eval", "rescore", folder, "--benchmark", quiz).stderr
     assert by_question(folder) == before
