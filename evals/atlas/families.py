@@ -308,10 +308,7 @@ def direct(rng: random.Random, world: World, depth: int) -> Problem:
 
 Family = tuple[Callable[[random.Random, World, int], Problem], Mapping[Split, tuple[int, ...]]]
 """Function that generates a problem of a depth, and the depths in each split."""
-Families = Mapping[str, Family]
-"""Families by name."""
-
-FAMILIES: Families = {
+FAMILIES: Mapping[str, Family] = {
     "arithmetic": (arithmetic, {"train": (1, 2, 3), "test": (1, 2, 3, 4)}),
     "look-up": (hops, {"train": (1,), "test": (1,)}),
     "hops": (hops, {"train": (2, 3), "test": (2, 3, 4)}),
@@ -328,18 +325,18 @@ FAMILIES: Families = {
 """The families of Atlas."""
 
 
-def stream(split: Split, seed: int = 0, families: Families = FAMILIES) -> Iterator[Problem]:
-    """Yield distinct questions of a split without end, taking `families` in turn; deterministic for a seed.
+def stream(split: Split, seed: int = 0) -> Iterator[Problem]:
+    """Yield distinct questions of a split without end, taking the families in turn; deterministic for a seed.
 
     Raises ValueError if a family has no new question left.
     """
     rng = random.Random(f"atlas questions {split} {seed}")
     seen: set[str] = set()
     for number in count():
-        name = list(families)[number % len(families)]
-        question = next(_new(families[name], split, rng, seen), None)
+        name = list(FAMILIES)[number % len(FAMILIES)]
+        question = next(_new(FAMILIES[name], split, rng, seen), None)
         if question is None:
-            raise ValueError(f"the {split} split has no {number // len(families) + 1} distinct questions of {name}")
+            raise ValueError(f"the {split} split has no {number // len(FAMILIES) + 1} distinct questions of {name}")
         seen.add(question.question)
         yield question
 

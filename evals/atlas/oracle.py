@@ -13,21 +13,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from agentflow.evals.atlas.discovery import LEVELS
-from agentflow.evals.atlas.families import Problem, Step
+from agentflow.evals.atlas.families import Problem, Step, questions
 from agentflow.evals.atlas.world import Split
 from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import knows_only
 
-KNOWN: tuple[tuple[str, Split, int], ...] = (
-    ("atlas", "test", 240),
-    ("atlas", "train", 240),
-    ("discovery", "test", 600),
-    ("discovery", "train", 600),
-    ("atlas", "test", 1200),
-    ("atlas", "train", 1200),
-)
-"""Sets of questions that the oracle knows, as level, split and number, in search order. Small sets come first, because
+KNOWN: tuple[tuple[Split, int], ...] = (("test", 240), ("train", 240), ("test", 1200), ("train", 1200))
+"""Sets of questions that the oracle knows, as split and number, in search order. Small sets come first, because
 generating questions takes time and most runs need few."""
 
 MORE, DONE = "More is needed.", "That answers the question."
@@ -119,10 +111,9 @@ def _find(kind: str, key: str) -> Any:
 
 
 @lru_cache(maxsize=len(KNOWN))
-def _index(known: tuple[str, Split, int]) -> dict[str, dict[str, Any]]:
+def _index(known: tuple[Split, int]) -> dict[str, dict[str, Any]]:
     """Return questions by text, steps by their text in the executor's prompt, base_generator's outputs by query."""
-    level, split, number = known
-    asked = LEVELS[level](split, number)
+    asked = questions(*known)
     steps = [step for question in asked for step in question.steps]
     return {
         "questions": {question.question: question for question in asked},

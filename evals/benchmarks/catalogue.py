@@ -7,10 +7,9 @@ revision or checksum is fixed by the first download: see `store`.
 import json
 import os.path
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib.resources import files
 
-from agentflow.evals.atlas.discovery import LEVELS
+from agentflow.evals.atlas.families import questions
 from agentflow.evals.atlas.world import Split
 from agentflow.evals.benchmarks import own, readers
 from agentflow.evals.benchmarks.benchmark import ALL, OFFICIAL, Benchmark, Judging
@@ -40,13 +39,13 @@ def _atlas(one: Task, answer: str) -> Score:
     return decided(correct(answer, one.gold, tuple(one.data["numbers"]), one.data["target"]), "exact")
 
 
-def _atlas_tasks(subset: str, level: str = "atlas") -> Iterator[Task]:
+def _atlas_tasks(subset: str) -> Iterator[Task]:
     split: Split = "train" if subset == "train" else "test"
     chosen = FINAL if subset == "final" else slice(ATLAS_SIZE)
-    found = LEVELS[level](split, chosen.stop)[chosen]
+    found = questions(split, chosen.stop)[chosen]
     if subset == "calibration":  # like the test's, and none of them
-        tested = {one.question for one in LEVELS[level]("test", FINAL.stop)}
-        found = [one for one in LEVELS[level]("test", ATLAS_SIZE, 1) if one.question not in tested]
+        tested = {one.question for one in questions("test", FINAL.stop)}
+        found = tuple(one for one in questions("test", ATLAS_SIZE, 1) if one.question not in tested)
     for asked in found:
         yield Task(
             id=identity(asked.family, asked.question, asked.answer),
@@ -107,17 +106,6 @@ _GENERATED = (
         judging=Judging.NEVER,
         generate=_atlas_tasks,
         subsets=("test", "train", "final", "calibration"),
-        corpus="atlas",
-    ),
-    Benchmark(
-        name="atlas-discovery",
-        title="Atlas, known steps in unknown orders",
-        licence="generated",
-        size=ATLAS_SIZE,
-        rule=_atlas,
-        judging=Judging.NEVER,
-        generate=partial(_atlas_tasks, level="discovery"),
-        subsets=("test", "train"),
         corpus="atlas",
     ),
 )

@@ -5,13 +5,13 @@ The monolithic policy that it is compared with, `agent=react`, is trained in the
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.messages import HumanMessage
 
 from agentflow.evals.agent_names import AGENTS, AgentName
 from agentflow.evals.agents import agent_graph
-from agentflow.evals.atlas.discovery import LEVELS
+from agentflow.evals.atlas.families import questions
 from agentflow.evals.benchmarks.catalogue import ATLAS_SIZE
 from agentflow.evals.scorers.exact import correct
 from agentflow.graph.context import DEFAULT_TOOLS, Context
@@ -32,7 +32,6 @@ def atlas(
     nodes: GivenNodes = ("planner",),
     agent: AgentName = "agentflow",
     tools: Sequence[str] = DEFAULT_TOOLS,
-    level: Literal["atlas", "discovery"] = "atlas",
 ) -> Trainable:
     """Build the trainable app of an agent on Atlas.
 
@@ -43,15 +42,12 @@ def atlas(
         nodes: Modules that are trained.
         agent: Agent, as in `agentflow eval --agent`.
         tools: Tools that the planner may choose from.
-        level: Questions: those of Atlas, or of its families that ask for discovery.
 
-    Raises AppError if there is no such agent or level.
+    Raises AppError if there is no such agent.
     """
-    if level not in LEVELS:
-        raise AppError(f"there is no level '{level}' of Atlas; there are {', '.join(LEVELS)}", code="unknown_level")
     settings = {"model": frozen, "max_turns": max_turns, "corpus": "atlas", "tools": list(tools)}
     settings["sampling"] = {module: {"max_tokens": max_tokens} for module in node_patterns(nodes)}
-    return trainable("atlas", agent, partial(tasks, level=level), reward, nodes=nodes, settings=settings)
+    return trainable("atlas", agent, tasks, reward, nodes=nodes, settings=settings)
 
 
 def trainable(
@@ -91,9 +87,9 @@ def trainable(
     )
 
 
-def tasks(split: Split, number: int, level: str = "atlas") -> list[Task]:
-    """Return the first `number` questions of a level of Atlas. Raises AppError if they reach the final ones."""
-    if split == "test" and level == "atlas" and number > ATLAS_SIZE:
+def tasks(split: Split, number: int) -> list[Task]:
+    """Return the first `number` questions of Atlas. Raises AppError if they reach the final ones."""
+    if split == "test" and number > ATLAS_SIZE:
         raise AppError(
             f"Atlas has {ATLAS_SIZE} test questions, and those after them are kept for final figures: "
             f"set test_tasks={ATLAS_SIZE} or less",
@@ -107,7 +103,7 @@ def tasks(split: Split, number: int, level: str = "atlas") -> list[Task]:
             family=question.family,
             data={"numbers": question.numbers, "target": question.target},
         )
-        for position, question in enumerate(LEVELS[level](split, number))
+        for position, question in enumerate(questions(split, number))
     ]
 
 

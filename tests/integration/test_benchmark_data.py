@@ -132,5 +132,4 @@ def test_without_a_network_each_is_one_line_and_what_is_generated_is_there(tmp_p
     assert done.stdout.splitlines() == [
         "game24: 1,362 questions, generated",
         "atlas: 600 questions, generated",
-        "atlas-discovery: 600 questions, generated",
     ]

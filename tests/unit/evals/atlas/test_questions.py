@@ -2,25 +2,21 @@
 
 import hashlib
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from agentflow.evals.atlas import discovery, families
-from agentflow.evals.atlas.families import Problem
+from agentflow.evals.atlas.families import FAMILIES, Problem, questions
 from agentflow.evals.atlas.world import pages
 from agentflow.evals.scorers.exact import correct
 
-LEVELS: tuple[Any, ...] = (families, discovery)
-ALL = [question for level in LEVELS for question in level.questions("test", 4 * len(level.FAMILIES))]
+ALL = questions("test", 4 * len(FAMILIES))
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_families_come_in_turn_and_their_splits_are_apart(level: Any) -> None:
-    asked = level.questions("test", 5 * len(level.FAMILIES))
-    assert Counter(question.family for question in asked) == dict.fromkeys(level.FAMILIES, 5)
-    assert level.questions("test", 60)[:24] == level.questions("test", 24)
-    test, train = ({question.question for question in level.questions(split, 600)} for split in ("test", "train"))
+def test_families_come_in_turn_and_their_splits_are_apart() -> None:
+    asked = questions("test", 5 * len(FAMILIES))
+    assert Counter(question.family for question in asked) == dict.fromkeys(FAMILIES, 5)
+    assert questions("test", 60)[:24] == questions("test", 24)
+    test, train = ({question.question for question in questions(split, 600)} for split in ("test", "train"))
     assert len(test) == 600
     assert not test & train
 
@@ -36,14 +32,11 @@ def test_the_answer_is_correct_and_follows_from_the_last_step(question: Problem)
 
 def test_it_is_the_atlas_of_the_published_figures() -> None:
     """With other pages or questions, no accuracy on any page could be compared with a new one."""
-    texts: dict[Any, list[str]] = {
-        level: [f"{one.question} {one.answer}" for one in level.questions("test", 600)] for level in LEVELS
-    }
-    texts["pages"] = [page.text for page in pages("test")]
-    digests = [hashlib.sha256("\n".join(each).encode()).hexdigest()[:16] for each in texts.values()]
-    assert digests == ["f9d8e9924198732c", "cf6e4439ba1a2d66", "354b041bc3c80e78"]
+    texts = [f"{one.question} {one.answer}" for one in questions("test", 600)], [page.text for page in pages("test")]
+    digests = [hashlib.sha256("\n".join(each).encode()).hexdigest()[:16] for each in texts]
+    assert digests == ["f9d8e9924198732c", "354b041bc3c80e78"]
 
 
 def test_another_seed_asks_other_questions() -> None:
-    first, second = ({one.question for one in families.questions("train", 120, seed=seed)} for seed in (0, 1))
+    first, second = ({one.question for one in questions("train", 120, seed=seed)} for seed in (0, 1))
     assert len(first & second) < 12  # the few that units allows may meet

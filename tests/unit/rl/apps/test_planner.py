@@ -86,12 +86,10 @@ async def test_a_rollout_without_a_plan_has_no_reward_whatever_its_answer_holds(
     assert app.reward(task, {"answer": task.gold, "status": "no_plan"}) == 0.0
 
 
-def test_train_and_test_tasks_differ_and_a_level_has_its_own_questions() -> None:
+def test_train_and_test_tasks_differ() -> None:
     app = atlas()
     train, test = ({task.question for task in app.tasks(split, 48)} for split in ("train", "test"))  # type: ignore[arg-type]
     assert not train & test
-    known, unknown = (atlas(level=level).tasks("train", 24) for level in ("atlas", "discovery"))
-    assert not {task.family for task in known} & {task.family for task in unknown}
 
 
 def test_the_clock_of_a_rollout_is_the_trainings() -> None:
@@ -114,13 +112,7 @@ async def test_the_monolithic_policy_is_trained_as_the_planner_is() -> None:
     assert trajectory.faults == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "named"),
-    [
-        ({"agent": "autogen"}, "unknown_agent", ("autogen", *AGENTS)),
-        ({"level": "hard"}, "unknown_level", ("hard", "discovery")),
-    ],
-)
-def test_an_option_that_does_not_exist_is_one_line(options: Any, code: str, named: tuple[str, ...]) -> None:
-    with fails(AppError, code, *named):
-        atlas(**options)
+def test_an_agent_that_does_not_exist_is_one_line() -> None:
+    unknown: Any = "autogen"
+    with fails(AppError, "unknown_agent", unknown, *AGENTS):
+        atlas(agent=unknown)
