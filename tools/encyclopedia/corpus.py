@@ -93,21 +93,13 @@ class Corpus:
                 code="not_corpus",
             )
 
-    def __len__(self) -> int:
-        """Return the number of passages."""
-        return int(self._rows("SELECT count(*) FROM passage")[0][0])
-
     @cached_property
     def is_of_passages(self) -> bool:
         """True if its texts are short, as passages are, going by the first ones."""
         return float(self._rows(_MEAN, SAMPLE)[0][0] or 0) <= MAX_PASSAGE
 
-    def page(self, title: str) -> Passage | None:
-        """Return the first passage with this title, ignoring case and white space."""
-        return next(iter(self.pages(title, 1)), None)
-
     def pages(self, title: str, k: int) -> list[Passage]:
-        """Return the first `k` texts with this title, each once: the parts of an article that was split."""
+        """Return the first `k` texts with this title, each once, ignoring case and white space: an article in parts."""
         return [Passage(*row[:3]) for row in self._rows(_TITLED, key_of(title), k)]
 
     def search(self, query: str, k: int) -> list[Passage]:

@@ -18,7 +18,7 @@ from tests.processes import python
 
 
 def search(query: str) -> ToolResult:
-    page = Corpus(index_path()).page(query)
+    page = next(iter(Corpus(index_path()).pages(query, 1)), None)
     if page is None:
         return ToolResult.failed(ErrorClass.EMPTY_RESULT, f'no page matches "{query}"')
     return ToolResult(status="ok", output=f"{page.title}: {page.text}")

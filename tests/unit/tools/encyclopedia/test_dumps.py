@@ -23,7 +23,7 @@ def test_json_lines_become_passages(tmp_path: Path, name: str) -> None:
     assert passages(tmp_path / name) == [Passage("A", "a", "7"), Passage("B\ud800", "b")]
     build(tmp_path / "x #?.db", passages(tmp_path / name))
     with closing(Corpus(tmp_path / "x #?.db")) as corpus:
-        assert corpus.page("b?") == Passage("B?", "b")
+        assert corpus.pages("b?", 1) == [Passage("B?", "b")]
 
 
 def test_the_form_of_retrieval_corpora_is_read_too(tmp_path: Path) -> None:
