@@ -76,27 +76,28 @@ def solve(
     if context.approve_tools:
         check_terminal(as_json)
     saved = found_run(run, context) if question is None else None
-    with ExitStack() as stack:
-        stack.enter_context(observing(tracing))
-        view = None if as_json else stack.enter_context(RunView(console()))
-        question = saved.question if saved else question or ""
-        try:
-            found = asyncio.run(_solve(question, context, view, run, saved, attachments))
-        except KeyboardInterrupt:
-            if run.thread:
-                say(f"the run is saved; resume it with agentflow solve --thread {run.thread}")
-            raise
-    if as_json:
-        typer.echo(to_line(found))
-    elif found.answer.strip():
-        console().print(answer_text(found))
-    if usage:
-        print_usage(console(stderr=as_json), found.usage, prices)
-    if keeping.trace:
-        append_trace(keeping.trace, found)
-    if not as_json and beyond_embedded(found, context):
-        say(HINT)
-    _fail_without_answer(found)
+    with asyncio.Runner() as runner:  # its end waits for the threads of tools that were given up
+        with ExitStack() as stack:
+            stack.enter_context(observing(tracing))
+            view = None if as_json else stack.enter_context(RunView(console()))
+            question = saved.question if saved else question or ""
+            try:
+                found = runner.run(_solve(question, context, view, run, saved, attachments))
+            except KeyboardInterrupt:
+                if run.thread:
+                    say(f"the run is saved; resume it with agentflow solve --thread {run.thread}")
+                raise
+        if as_json:
+            typer.echo(to_line(found))
+        elif found.answer.strip():
+            console().print(answer_text(found))
+        if usage:
+            print_usage(console(stderr=as_json), found.usage, prices)
+        if keeping.trace:
+            append_trace(keeping.trace, found)
+        if not as_json and beyond_embedded(found, context):
+            say(HINT)
+        _fail_without_answer(found)
 
 
 @app.command(

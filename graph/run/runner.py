@@ -10,8 +10,10 @@ so that none is shown, scored or written.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, ClassVar, TypeVar, cast, get_args
+from weakref import WeakSet
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables.config import RunnableConfig, merge_configs, set_config_context, var_child_runnable_config
@@ -41,6 +43,12 @@ Decide = Callable[[Any], Awaitable[Any]]
 """Answers an interrupt by its value, such as a tool call's `Proposal`, with what the node gets."""
 
 Shown = TypeVar("Shown", bound=BaseModel)
+
+MOST_THREADS = 4096
+"""Threads of a loop's default executor, made as they are needed. A node, model or tool that is a plain function holds
+one while it waits. Asyncio's own executor has 4 more than there are CPUs; others would wait until their time is up."""
+_roomy: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+"""Loops that have such an executor."""
 
 
 class LimitExceeded(CodedError):
@@ -93,6 +101,9 @@ async def run(
         call: Calls the graph and returns its final state, if the runner is not to call it; it runs in `config`.
     """
     redact_langchain_tracing()
+    if (loop := asyncio.get_running_loop()) not in _roomy:
+        _roomy.add(loop)
+        loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="agentflow"))
     start, meter, recorder, observer = time.perf_counter(), Meter(), Recorder(texts=texts), observer or Observer()
     blame = Blame()
     observer.sinks = (blame, *observer.sinks, meter, recorder)

@@ -57,10 +57,6 @@ from agentflow.tools.json_codec import object_from_json
 PATIENCE = 30.0
 """Seconds that a thread waits until the event loop begins its call; a loop that waits for the thread never does."""
 
-MOST_THREADS = 4096
-"""Threads of a loop's default executor, made as they are needed. A node that is a plain function holds one while it
-waits for the policy, and asyncio's own executor, of 4 threads more than there are CPUs, leaves none for other nodes."""
-
 UNDER_WAY = "AGENTFLOW_ROLLOUT"
 """Set in the environment while rollouts are under way, for processes that they start."""
 
@@ -113,8 +109,6 @@ async def no_policy(request: ChatRequest) -> TokenReply:
 _serving: ContextVar[Serving | None] = ContextVar("agentflow policy", default=None)
 _under_way: set[Serving] = set()
 """The rollouts of this process."""
-_roomy: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-"""Loops that have an executor of MOST_THREADS."""
 
 
 @contextmanager
@@ -126,9 +120,6 @@ def serving(
     """Answer the policy's calls by `generate` in the block, and in all tasks and threads that a graph starts in it."""
     inherit_context()
     loop = asyncio.get_running_loop()
-    if loop not in _roomy:
-        _roomy.add(loop)
-        loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="rollout"))
     served = Serving(generate, loop, os.getpid(), observer, nodes)
     token = _serving.set(served)
     _under_way.add(served)

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from langgraph.types import interrupt
 
 from agentflow import __version__
 from agentflow.checks import doctor
+from agentflow.cli import solve as solving
 from agentflow.evals.benchmarks import store
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.run.trace import Trace
+from agentflow.nodes import executor
 from agentflow.rl.micro.declining import REPLY
 from agentflow.tools.catalogue import STANDARD_TOOLS
 from tests.cases import table
@@ -24,6 +27,7 @@ from tests.command_line import call as run
 from tests.command_line import succeeds
 from tests.fake_openai import FakeOpenAI, Reply, completion
 from tests.scripted import GUESS, Script, modules
+from tests.waiting import LAST_RESORT
 
 PLAN = str(GUESS["planner"])
 SECRET = "sk-0123456789abcdef"
@@ -137,6 +141,25 @@ def test_a_tool_that_asks_gets_the_line_that_is_typed(typed: str, code: int, rep
     done = run("solve", "q", "--tools", f"{__name__}:asking", input=typed)
     assert (done.exit_code, "which colour?" in done.stdout, "blue is liked" in done.stdout) == (code, True, not code)
     assert done.exception is None or isinstance(done.exception, SystemExit)
+
+
+release = threading.Event()
+
+
+@tool
+def slow(text: str) -> str:
+    """Ends when the command has printed its answer."""
+    release.wait(LAST_RESORT)
+    return text
+
+
+def test_an_answer_does_not_wait_for_a_tool_that_was_given_up(
+    replying: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor, "TOOL_SECONDS", 0.1)
+    monkeypatch.setattr(solving, "answer_text", lambda trace: release.set() or "told")
+    replying(planner=PLAN.replace("base_generator", "slow"), executor='{"text": "said"}')
+    assert "told" in run("solve", "q", "--tools", f"{__name__}:slow").stdout
 
 
 def test_json_is_one_object_of_the_pinned_form(replying: Script) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import operator
+import threading
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -17,6 +18,7 @@ from agentflow.graph.run.trace import Trace
 from agentflow.rl.policy.policy import PolicyMisused, PromptTooLong
 from agentflow.tools.coded_error import Cause
 from agentflow.tools.sandbox.limits import SandboxError
+from tests.waiting import LAST_RESORT
 
 TASK = Task.from_question("How many?")
 
@@ -76,6 +78,17 @@ async def test_a_failure_has_a_cause_and_a_sentence(error: Exception, cause: Cau
     trace = await played(raising, seconds=3600)
     assert (trace.status, trace.cause, trace.error, trace.failure) == ("failed", cause, sentence, error)
     assert Trace.model_validate_json(trace.model_dump_json()).cause == cause
+
+
+async def test_nodes_that_wait_in_threads_leave_none_waiting() -> None:
+    """Asyncio's own executor has few threads, and slow tools of many runs came to their end one after another."""
+    together = threading.Barrier(64)
+
+    def node(state: Sum) -> Sum:
+        return {"answer": str(together.wait(LAST_RESORT) < 64)}
+
+    traces = await asyncio.gather(*(played(node) for _ in range(64)))
+    assert {trace.answer for trace in traces} == {"True"}
 
 
 async def test_a_run_that_takes_too_long_is_a_limit() -> None:
