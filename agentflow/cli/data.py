@@ -25,7 +25,8 @@ def check_data(
     """Show what is read of a file of questions, how answers will be scored, and what is wrong with it."""
     from agentflow.evals.benchmarks.check import check
 
-    found = check(file)
+    with console(stderr=True).status(f"checking {file}"):
+        found = check(file)
     for place, one in list(found.tasks.items())[:show]:
         typer.echo(f"{place}: {bounded_line(one.stem, 100)}\n  answer: {bounded_line(one.gold, 100)}")
         for letter, text in one.data.get("options", {}).items():

@@ -9,6 +9,7 @@ import math
 import re
 import unicodedata
 from fractions import Fraction
+from functools import lru_cache
 
 from agentflow.evals.scorers.arithmetic import evaluate
 from agentflow.evals.scorers.latex import plain
@@ -85,6 +86,7 @@ def without_brackets(text: str) -> str:
     return ", ".join(elements) if len(elements) > 2 else text
 
 
+@lru_cache(maxsize=1024)  # each option is compared with all others
 def _layout(text: str) -> str:
     text = unicodedata.normalize("NFKC", plain(text)).strip()
     for pattern, instead in _LAYOUT:
