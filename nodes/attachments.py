@@ -24,7 +24,7 @@ INPUTS = {"image": "image_inputs", "file": "pdf_inputs", "audio": "audio_inputs"
 a model without one is asked, and its server may refuse.
 """
 
-TABLES = (".csv", ".tsv", ".json", ".jsonl", ".log")
+DATA_FILES = (".csv", ".tsv", ".json", ".jsonl", ".log")
 """Files of many similar records, of which a model reads the first where a program can read all."""
 MAX_SHOWN, LINES = 600, 12
 """Characters up to which such a file is shown as a whole, and the most lines that are shown of a longer one."""
@@ -55,7 +55,7 @@ def with_files(question: str, messages: Sequence[BaseMessage], context: Context)
     shown, can_open = [question], "python_coder" in context.tools
     for name, text in openable(messages).items():
         heading = f"The file {name}, which a program can open" if can_open else name
-        if can_open and len(text) > MAX_SHOWN and name.lower().endswith(TABLES):
+        if can_open and len(text) > MAX_SHOWN and name.lower().endswith(DATA_FILES):
             heading += f", has {len(text.splitlines())} lines, and begins with"
             text = "\n".join(text[:MAX_SHOWN].splitlines()[:LINES])
         shown.append(f"{heading}:\n{text.strip()}")

@@ -38,7 +38,7 @@ one line, which begins with Verdict: stop or Verdict: continue."""
 
 PROMPTS: dict[Profile, str] = {"paper": PROMPT, "lean": LEAN}
 
-ANSWERED = "Do the results of the turns of this agent, and its answer if there is one, answer the question reliably?"
+IS_ANSWERED = "Do the results of the turns of this agent, and its answer if there is one, answer the question reliably?"
 """The question to a decision model."""
 
 LABELS = {
@@ -223,7 +223,7 @@ async def verdict_on(conversation: list[BaseMessage], context: Context) -> Verdi
     if is_decision_model(model := context.model_of("verifier")):
         from langchain_core.decisions import Noul  # late: only a version that has decision models has it
 
-        question = context.prompts.get("verifier", ANSWERED)
+        question = context.prompts.get("verifier", IS_ANSWERED)
         run = conversation[1 + len(demonstrations(conversation[0].text)) :]
         probability = (await decide(model, run, Noul(instructions=question))).noul
         return Verdict(analysis="", signal="stop" if probability >= 0.5 else "continue", probability=probability)

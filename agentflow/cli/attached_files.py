@@ -17,7 +17,7 @@ def read_files(paths: Sequence[Path], programs: bool) -> list[dict[str, Any]]:
 
     `programs`: whether a program can read the files.
     """
-    from agentflow.nodes.attachments import TABLES
+    from agentflow.nodes.attachments import DATA_FILES
 
     blocks: list[dict[str, Any]] = []
     for path in paths:
@@ -27,7 +27,7 @@ def read_files(paths: Sequence[Path], programs: bool) -> list[dict[str, Any]]:
             block = {"type": "image" if kind.startswith("image/") else "file", "mime_type": kind, "filename": path.name}
             blocks.append({**block, "base64": base64.b64encode(data).decode()})
         else:
-            most = MAX_TABLE if programs and path.name.lower().endswith(TABLES) else MAX_TEXT
+            most = MAX_TABLE if programs and path.name.lower().endswith(DATA_FILES) else MAX_TEXT
             block = {"type": "text-plain", "mime_type": "text/plain", "title": path.name}
             blocks.append({**block, "text": _text(path, data, most)})
     return blocks

@@ -17,7 +17,7 @@ PROMPT = """\
 Answer the question. Think first if it helps, then end with:
 Answer: the answer alone, in the form that the question asks for"""
 
-ANSWERED = {
+SOLUTIONS = {
     ROLLS: "From 8:00 to 18:30 are 10 hours and 30 minutes, so 10.5 hours. In 10 hours it sells 36 * 10 = 360 rolls, "
     "in half an hour 36 / 2 = 18. Together 360 + 18 = 378.\nAnswer: 378",
     SIGNS: "2 * 5 is 10, and 10 + 3 is 13.\nAnswer: 2 * 5 + 3",
@@ -28,7 +28,7 @@ ANSWERED = {
 
 def messages(question: str, prompt: str = PROMPT, profile: Profile = "paper") -> list[BaseMessage]:
     """Return the messages of the one call; the examples stand after our own prompt alone."""
-    shown = ANSWERED.items() if profile == "lean" and prompt == PROMPT else ()
+    shown = SOLUTIONS.items() if profile == "lean" and prompt == PROMPT else ()
     examples = [one for asked, reply in shown for one in (HumanMessage(f"Question: {asked}"), AIMessage(reply))]
     return [SystemMessage(prompt), *examples, HumanMessage(f"Question: {question}")]
 

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
 
-from agentflow.evals.baselines.direct import ANSWERED
+from agentflow.evals.baselines.direct import SOLUTIONS
 from agentflow.evals.baselines.run import ask_in_time, graph_of
 from agentflow.graph.agent import Agent
 from agentflow.graph.context import Context
@@ -41,7 +41,7 @@ PASSAGES = (
 def messages(question: str, retrieved: ToolResult, profile: Profile = "paper") -> list[BaseMessage]:
     """Return the messages of the one call."""
     found = ToolResult(status="ok", output="\n".join(PASSAGES))
-    examples = [_asked(OPERA, found), AIMessage(ANSWERED[OPERA])] if profile == "lean" else []
+    examples = [_asked(OPERA, found), AIMessage(SOLUTIONS[OPERA])] if profile == "lean" else []
     return [SystemMessage(PROMPT), *examples, _asked(question, retrieved)]
 
 

@@ -103,7 +103,7 @@ async def solved(name: str, script: Any = reply, **settings: Any) -> Trace:
 
 
 REACTED = [text for asked in (ROLLS, SIGNS) for text in (f"Question: {asked}", *react.RUNS[asked])]
-SOLVED = [text for asked, answer in direct.ANSWERED.items() for text in (f"Question: {asked}", answer)]
+SOLVED = [text for asked, answer in direct.SOLUTIONS.items() for text in (f"Question: {asked}", answer)]
 
 
 @pytest.mark.parametrize(("profile", "shown"), [("lean", True), ("paper", False)])
@@ -222,5 +222,5 @@ async def test_rag_searches_once_with_the_question_and_answers_from_what_it_find
     assert [turn.arguments for turn in trace.turns] == [{"query": TASK.question}]
     assert (lacking.status, lacking.usage.calls) == ("failed", 0)
     [[_, example, reply, _], plain] = asked
-    assert (example.endswith(f"Question: {direct.OPERA}"), reply) == (True, direct.ANSWERED[direct.OPERA])
+    assert (example.endswith(f"Question: {direct.OPERA}"), reply) == (True, direct.SOLUTIONS[direct.OPERA])
     assert len(plain) == 2

@@ -19,7 +19,7 @@ from agentflow.graph.context import Context
 from agentflow.graph.models.spec import ModelError
 from agentflow.graph.state import Action, State, Verdict
 from agentflow.nodes.generator import OUT_OF_TIME
-from agentflow.nodes.verifier import ANSWERED
+from agentflow.nodes.verifier import IS_ANSWERED
 from agentflow.tools.result import ErrorClass
 from tests.cases import sections
 from tests.clock import HOUR, Clock
@@ -322,7 +322,7 @@ class Doubter(BaseDecisionModel):
         return "tests"
 
     def _classify(self, state: Any, questions: Any) -> ClassifierResponse:
-        assert {one.instructions for one in questions.values()} == {ANSWERED}
+        assert {one.instructions for one in questions.values()} == {IS_ANSWERED}
         sure = f"Result: {self.word}" in state[-1].text
         answers = {name: NoulAnswer(type="noul", noul=0.9 if sure else 0.2) for name in questions}
         return ClassifierResponse(model=self.model, answers=dict(answers))
