@@ -4,6 +4,7 @@ A new option of every run is a field of `RunOptions` that `RunOptions.fields` na
 """
 
 import asyncio
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -280,7 +281,8 @@ def check_training(what: str) -> None:
 
 
 def names_in(tools: str, option: str = "--tools") -> tuple[str, ...]:
-    """Split a comma-separated list into unique names; ends the command if there are none."""
-    if names := tuple(dict.fromkeys(name.strip() for name in tools.split(",") if name.strip())):
+    """Split at commas outside of "quotes" into unique names; ends the command if there are none."""
+    parts = next(csv.reader([" ".join(tools.splitlines())], skipinitialspace=True), [])
+    if names := tuple(dict.fromkeys(name.strip() for name in parts if name.strip())):
         return names
     fail(f"{option} names no tool; see agentflow tools", MISUSED)

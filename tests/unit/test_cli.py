@@ -15,6 +15,7 @@ from langgraph.types import interrupt
 from agentflow import __version__
 from agentflow.checks import doctor
 from agentflow.cli import solve as solving
+from agentflow.cli.options import names_in
 from agentflow.evals.benchmarks import store
 from agentflow.graph.context import DEFAULT_TOOLS, MODULES
 from agentflow.graph.models.spec import ModelError
@@ -127,6 +128,19 @@ def test_tools_are_tried_for_real(replying: Script) -> None:
     assert re.search(r'python_coder ok \d+\.\d\d s \S.*: {"code": "print\(12 \* 7\)"} → 84', shown)
     assert '{"query": "Song of Fupoz"} → Song of Fupoz: Book with' in shown
     assert all(f"{name} ok" in shown for name in DEFAULT_TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("a, b,,a", ("a", "b")),
+        ("a,\nb", ("a", "b")),
+        ('a, "mcp:stdio:b --in c,d"', ("a", "mcp:stdio:b --in c,d")),
+        ('mcp:stdio:sh -c "b",a', ('mcp:stdio:sh -c "b"', "a")),
+    ],
+)
+def test_names_of_tools_are_split_at_commas_outside_of_quotes(written: str, names: tuple[str, ...]) -> None:
+    assert names_in(written) == names
 
 
 @tool
