@@ -23,11 +23,6 @@ from agentflow.tools.quiet import without_warnings
 from agentflow.tools.redaction import redacted
 from agentflow.tools.untrusted_text import bounded_line
 
-MAX_TOKENS = 600
-"""Maximum number of tokens that prompts show of one tool: half in the planner's prompt, and half, the arguments, in the
-executor's. A token is counted as three bytes of UTF-8, which is more than models need for most text.
-"""
-
 RUN = "tools"
 """Declared in `metadata["agentflow"]["model"]`: the tool asks the run's model for tools."""
 UNKNOWN = "unknown"

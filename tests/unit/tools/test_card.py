@@ -10,9 +10,13 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 
 from agentflow.graph.state import Plan
 from agentflow.nodes import executor, planner
-from agentflow.tools.card import MAX_TOKENS, ToolCard
+from agentflow.tools.card import ToolCard
 from agentflow.tools.run import argument_problem
 from agentflow.tools.untrusted_text import mark_untrusted
+
+MAX_TOKENS = 600
+"""Most tokens of three bytes, which is more than models need for most text, that the planner's and the executor's
+prompts show of one tool."""
 
 
 def external(description: str, schema: dict[str, Any], own: dict[str, Any] | None = None) -> BaseTool:
