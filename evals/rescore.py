@@ -37,12 +37,7 @@ async def rescore(
             finally:
                 on_end()
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(scored(record)) for record in records]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks], failures
+    return await asyncio.gather(*map(scored, records)), failures
 
 
 async def _again(record: Record, benchmark: Benchmark, judge: AnswerJudge | None) -> Record:

@@ -5,7 +5,7 @@ interrupted node. For a call with side effects, that could send a second e-mail.
 such a call and leaves a mark in the state. The checkpoint that follows is on disk before the call begins
 (`durability="sync"`, the default of `build_graph`). The next step makes the call if this process wrote the mark and has
 not used it yet. If a process finds another process's mark, it was started after a crash. The call may or may not have
-been completed, and the result says so.
+been completed, and the result says so. Only a call that had paused to ask a person is made again, with the answer.
 
 Without a checkpointer no run can be resumed, and there is no mark.
 """
@@ -24,6 +24,12 @@ def has_checkpointer() -> bool:
 def needs_mark(card: ToolCard) -> bool:
     """Return whether a call of the tool must not be repeated by accident."""
     return card.side_effects and has_checkpointer()
+
+
+def is_resumed() -> bool:
+    """Return whether a person has answered what the node asked: it had paused at an interrupt, and not crashed."""
+    pad = get_config()["configurable"].get("__pregel_scratchpad")
+    return bool(pad and (pad.resume or pad.get_null_resume() is not None))
 
 
 def uncertain(tool: str) -> ToolResult:

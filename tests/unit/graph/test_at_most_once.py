@@ -81,15 +81,19 @@ async def test_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
     assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
 
 
-async def test_a_tool_that_asks_a_person_itself_is_called_again_with_the_answer(scripted: Script) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_tool_that_asks_a_person_itself_is_called_again_with_the_answer(
+    elsewhere: bool, scripted: Script
+) -> None:
     async def send(text: str) -> str:
         """Sends a letter, if a person says so."""
         return f"sent: {interrupt('really?')}"
 
-    script = scripted(planner=SEND)
+    script, saver = scripted(planner=SEND), InMemorySaver()
     asking = StructuredTool.from_function(coroutine=send, name="send")
-    graph, context = build_graph([asking], checkpointer=InMemorySaver()), Context(model=script.spec)
+    graph, context = build_graph([asking], checkpointer=saver), Context(model=script.spec)
     assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"][0].value == "really?"
+    graph = build_graph([asking], checkpointer=saver) if elsewhere else graph
     found = await graph.ainvoke(Command(resume="yes"), THREAD, context=context)
     assert found["memory"][0].action.result.output == "sent: yes"
 
