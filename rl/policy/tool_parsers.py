@@ -27,9 +27,6 @@ MARKS = (
 )
 """Texts of chat templates, and the parsers of the models that have them; the first that occurs decides."""
 
-VLLM_PARSERS = ("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers")
-"""Modules with vLLM's parsers, by its version."""
-
 
 def tool_parser(name: str, tokenizer: Any) -> Reader:
     """Return the parser `name`; for "auto", that of the tokenizer's chat template. Raises ChatError."""
@@ -74,13 +71,11 @@ def _reader(parser: Any) -> Reader:
 
 
 def _vllm_parser(name: str) -> Any:
-    for module in VLLM_PARSERS:
-        try:
-            return import_module(module).ToolParserManager.get_tool_parser(name)
-        except ModuleNotFoundError:
-            continue
-        except KeyError as error:
-            raise ChatError(f"neither {', '.join(READERS)} nor vLLM has a tool parser '{name}'") from error
-    raise ChatError(
-        f"tool_parser={name} is none of {', '.join(READERS)}, and vLLM, which may have it, is not installed"
-    )
+    try:
+        return import_module("vllm.tool_parsers").ToolParserManager.get_tool_parser(name)
+    except ModuleNotFoundError as error:
+        raise ChatError(
+            f"tool_parser={name} is none of {', '.join(READERS)}, and vLLM, which may have it, is not installed"
+        ) from error
+    except KeyError as error:
+        raise ChatError(f"neither {', '.join(READERS)} nor vLLM has a tool parser '{name}'") from error
