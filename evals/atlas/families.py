@@ -346,26 +346,14 @@ def _new(family: Family, split: Split, rng: random.Random, seen: set[str]) -> It
     make, depths = family
     for _ in range(5000):
         question = make(rng, rng.choice(worlds(split)), rng.choice(depths[split]))
-        if question.question not in seen and _belongs(question, split):
+        if question.question not in seen and belongs(question, split):
             yield question
 
 
-def _belongs(question: Problem, split: Split) -> bool:
+def belongs(question: Problem, split: Split) -> bool:
+    """Return whether a question belongs to a split, by the names in it or by its hash."""
     by_names = any(step.tool == "wikipedia_search" for step in question.steps)
     return by_names or split_of(question.question) == split
-
-
-def deeper(seed: int = 0) -> Iterator[Problem]:
-    """Yield questions on train worlds without end, at depths that only the test split has; deterministic for a seed."""
-    rng = random.Random(f"atlas deeper {seed}")
-    chains = [
-        (make, depth) for make, depths in FAMILIES.values() for depth in set(depths["test"]) - set(depths["train"])
-    ]
-    while True:
-        make, depth = rng.choice(chains)
-        question = make(rng, rng.choice(worlds("train")), depth)
-        if _belongs(question, "train"):
-            yield question
 
 
 @lru_cache(maxsize=8)

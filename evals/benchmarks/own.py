@@ -137,7 +137,7 @@ def by_text(one: Task, answer: str) -> Score:
     """Score a short text, or by the rule that the row names."""
     if rule := _NAMED.get(one.data.get(SCORE_AS) or ""):
         return rule(answer, one.gold)
-    return free_text(answer, [one.gold, *one.data.get("aliases", [])])
+    return free_text(answer, [one.gold, *one.data.get("aliases", [])], one.question)
 
 
 def by_letter(one: Task, answer: str) -> Score:

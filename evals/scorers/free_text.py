@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentflow.evals.scorers.canonical import collection, same, without_brackets
+from agentflow.evals.scorers.canonical import canonical, collection, same, without_brackets
 from agentflow.evals.scorers.dates import as_date
 from agentflow.evals.scorers.final import EMPHASIS, final_answer, refuses, stated
 from agentflow.evals.scorers.latex import plain
@@ -29,6 +29,8 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:%| [tmb]r?illion| thousand)?")
 _CALCULATION = re.compile(r"[-+(]*(?:\d{1,20}|\(-?\d{1,20}\))(?:[/^][({]?-?\d{1,20}[)}]?)?\)*")
 _UNITS = re.compile("[%‰°€£¥₹]")
+_LINK = re.compile(r"\b(?:is|was|are|were)(?: (?:in|on|at|called|named))?\Z")
+_LINKS = {"it", "is", "was", "are", "were", "in", "on", "at", "called", "named"}
 _NO_PARTIAL_F1 = {"yes", "no", "noanswer"}
 _PREFERRED = (Decision.CORRECT, Decision.UNDECIDED, Decision.INCORRECT)
 """Precedence of decisions over several accepted answers: one match is correct; incorrect only if all are."""
@@ -60,14 +62,17 @@ def f1(answer: str, gold: str) -> float:
     return 2 * common / (len(words) + len(wanted)) if common else 0.0
 
 
-def free_text(answer: str, golds: Sequence[str]) -> Score:
-    """Score whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` has the best em and f1."""
+def free_text(answer: str, golds: Sequence[str], question: str = "") -> Score:
+    """Score whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` has the best em and f1.
+
+    With the question, an answer may also repeat it: "The capital of Canada is Ottawa."
+    """
     text, golds = plain(final_answer(answer)).strip(EMPHASIS), [plain(gold) for gold in golds]
     metrics = {
         "em": max((exact_match(text, gold) for gold in golds), default=0.0),
         "f1": max((f1(text, gold) for gold in golds), default=0.0),
     }
-    scores = [_one(text, gold) for gold in golds]
+    scores = [_one(text, gold, question) for gold in golds]
     best = min(scores, key=lambda score: _PREFERRED.index(score.decision), default=undecided("no gold answer"))
     return replace(best, metrics=metrics)
 
@@ -83,10 +88,12 @@ def gold_type(gold: str) -> str:
     return "interval or set" if collection(gold) else "text"
 
 
-def _one(text: str, gold: str) -> Score:
+def _one(text: str, gold: str, question: str) -> Score:
     alone, kind = stated(text), gold_type(gold)
     if any(same(one, gold) for one in (text, alone, without_brackets(text))):
         return decided(True, "exact match")
+    if kind == "text" and _repeats(question, text, gold):
+        return decided(True, "in a sentence")
     if not normalise(text):
         return decided(False, "no answer")
     if kind == "yes or no":
@@ -104,3 +111,15 @@ def _one(text: str, gold: str) -> Score:
     if kind == "interval or set" and (found := collection(alone)):
         return decided(found == collection(gold), kind)
     return decided(False, "no answer") if refuses(text, [gold]) else undecided("not literally the gold answer")
+
+
+def _repeats(question: str, text: str, gold: str) -> bool:
+    """Return whether `text` is the gold answer in words of the question, "it is" and the like, and nothing else."""
+    said, wanted, asked = canonical(text).split(), canonical(gold).split(), normalise(question).split()
+    places = [at for at in range(len(said)) if said[at : at + len(wanted)] == wanted != [] and "or" not in asked]
+    rests = [(normalise(" ".join(said[:at])), normalise(" ".join(said[at + len(wanted) :]))) for at in places]
+    return any(
+        (not before and after.split() == asked[1:])
+        or (_LINK.search(before) and {*before.split(), *after.split()} <= {*asked, *_LINKS})
+        for before, after in rests
+    )

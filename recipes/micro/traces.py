@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from langchain_core.messages import BaseMessage
 
 from agentflow.evals.atlas import oracle
-from agentflow.evals.atlas.families import Problem, Step, deeper, request, stream
-from agentflow.evals.atlas.world import pages
+from agentflow.evals.atlas.families import FAMILIES, Problem, Step, belongs, request, stream
+from agentflow.evals.atlas.world import pages, worlds
 from agentflow.graph.context import Context
 from agentflow.graph.state import Action, Plan, Turn
 from agentflow.nodes import analyst, executor, generator, planner, verifier
@@ -259,7 +259,7 @@ longer chains than the planner is trained on. An everyday sum follows every ques
 def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator[Conversation]:
     """Yield an endless, deterministic sequence of training rows for a seed."""
     tracer = Tracer(search, seed, habits)
-    longer = deeper(seed)
+    longer = _deeper(seed)
     for number, question in enumerate(stream("train", seed)):
         yield from tracer.conversations(question)
         if number % DEEPER_EVERY == 3:
@@ -269,3 +269,16 @@ def traces(search: Search, seed: int = 0, habits: Habits = Habits()) -> Iterator
             yield from tracer.outside(outside.question(tracer.rng))
         if number % UNKNOWN_PAGE_EVERY == 1:  # a single look-up, whose only name can be replaced
             yield from tracer.unknown_page(question)
+
+
+def _deeper(seed: int) -> Iterator[Problem]:
+    """Yield questions on train worlds without end, at depths that only the test split has; deterministic for a seed."""
+    rng = random.Random(f"atlas deeper {seed}")
+    chains = [
+        (make, depth) for make, depths in FAMILIES.values() for depth in set(depths["test"]) - set(depths["train"])
+    ]
+    while True:
+        make, depth = rng.choice(chains)
+        question = make(rng, rng.choice(worlds("train")), depth)
+        if belongs(question, "train"):
+            yield question

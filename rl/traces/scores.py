@@ -42,5 +42,5 @@ def scored(episode: Episode, gold: str) -> Episode:
         return replace(episode, reward=float(episode.edit.split() == episode.answer.split()))
     if not gold.strip():
         return episode
-    decision = free_text(episode.answer, [gold]).decision
+    decision = free_text(episode.answer, [gold], episode.question).decision
     return episode if decision == Decision.UNDECIDED else replace(episode, reward=float(decision == Decision.CORRECT))

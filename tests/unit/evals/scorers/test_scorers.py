@@ -40,6 +40,11 @@ def test_em_and_f1_are_those_of_the_official_scripts(answer: str, gold: str, em:
     assert f1(answer, gold) == pytest.approx(overlap)
 
 
+@pytest.mark.parametrize(("question", "gold", "reply", "right"), table(__file__, "sentences.txt"))
+def test_a_sentence_that_repeats_the_question_is_read(question: str, gold: str, reply: str, right: bool | None) -> None:
+    assert free_text(reply, [gold], question).decision == {True: Decision.CORRECT, None: Decision.UNDECIDED}[right]
+
+
 def test_free_text_reports_the_best_of_all_accepted_answers() -> None:
     assert free_text("big cat", ["dog", "big black cat"]).metrics == {"em": 0.0, "f1": pytest.approx(0.8)}
 
