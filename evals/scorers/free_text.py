@@ -92,7 +92,7 @@ def _one(text: str, gold: str, question: str) -> Score:
     alone, kind = stated(text), gold_type(gold)
     if any(same(one, gold) for one in (text, alone, without_brackets(text))):
         return decided(True, "exact match")
-    if kind == "text" and _repeats(question, text, gold):
+    if kind in ("text", "date") and _repeats(question, text, gold):
         return decided(True, "in a sentence")
     if not normalise(text):
         return decided(False, "no answer")
