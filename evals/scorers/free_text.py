@@ -116,10 +116,11 @@ def _one(text: str, gold: str, question: str) -> Score:
 def _repeats(question: str, text: str, gold: str) -> bool:
     """Return whether `text` is the gold answer in words of the question, "it is" and the like, and nothing else."""
     said, wanted, asked = canonical(text).split(), canonical(gold).split(), normalise(question).split()
+    known = {*asked, *_LINKS, *(f"{word}s" for word in asked)}
     places = [at for at in range(len(said)) if said[at : at + len(wanted)] == wanted != [] and "or" not in asked]
     rests = [(normalise(" ".join(said[:at])), normalise(" ".join(said[at + len(wanted) :]))) for at in places]
     return any(
         (not before and after.split() == asked[1:])
-        or (_LINK.search(before) and {*before.split(), *after.split()} <= {*asked, *_LINKS})
+        or (_LINK.search(before) and {*before.split(), *after.split()} <= known)
         for before, after in rests
     )

@@ -48,7 +48,6 @@ MOST_THREADS = 4096
 """Threads of a loop's default executor, made as they are needed. A node, model or tool that is a plain function holds
 one while it waits. Asyncio's own executor has 4 more than there are CPUs; others would wait until their time is up."""
 _roomy: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
-"""Loops that have such an executor."""
 
 
 class LimitExceeded(CodedError):
