@@ -26,10 +26,15 @@ def needs_mark(card: ToolCard) -> bool:
     return card.side_effects and has_checkpointer()
 
 
-def is_resumed() -> bool:
-    """Return whether a person has answered what the node asked: it had paused at an interrupt, and not crashed."""
+def has_answer() -> bool:
+    """Return whether a person's answer is there for the node, which the next interrupt would take."""
     pad = get_config()["configurable"].get("__pregel_scratchpad")
     return bool(pad and (pad.resume or pad.get_null_resume() is not None))
+
+
+def is_nested() -> bool:
+    """Return whether the graph is a node of another: there, an answer to an earlier question outlives a crash."""
+    return "|" in get_config()["configurable"].get("checkpoint_ns", "")
 
 
 def uncertain(tool: str) -> ToolResult:

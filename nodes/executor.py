@@ -27,7 +27,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import Action, PendingCall, Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
-from agentflow.nodes.at_most_once import is_resumed, needs_mark, uncertain
+from agentflow.nodes.at_most_once import has_answer, is_nested, needs_mark, uncertain
 from agentflow.nodes.planner import given_input
 from agentflow.nodes.reply_parsing import as_data, data_objects, literal_backslashes, parsed, spoken, unfence
 from agentflow.tools.card import ToolCard
@@ -257,9 +257,9 @@ class Executor:
             return await self._propose(context, state, plan, tool, card, asks)
         if not call.mark:
             return await self._after_approval(state, call, tool, card)
-        if call.mark in self._marks or is_resumed():
+        if call.mark in self._marks or (has_answer() and not is_nested()):
             return await self._call_marked(state, call, tool)
-        if asks:
+        if asks and not has_answer():
             return _pending(PendingCall(arguments=call.arguments, plan=plan, since=time.time(), interrupted=True))
         return _done(call.arguments, uncertain(tool.name))
 

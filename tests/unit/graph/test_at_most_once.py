@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from agentflow.graph.agent import Agent, build_graph
@@ -79,6 +80,21 @@ async def test_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
     assert post.sent == ["hello"]
     found = await graph.ainvoke(Command(resume="approve"), THREAD, context=context)
     assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
+
+
+async def test_in_another_graph_an_earlier_approval_does_not_repeat_it(scripted: Script) -> None:
+    script, post, saver = scripted(planner=SEND), Post(crashes=1), InMemorySaver(serde=StateSerializer())
+    context = Context(model=script.spec, approve_tools=["send"])
+
+    def around() -> Any:
+        builder = StateGraph(MessagesState).add_node("agent", build_graph([post.tool()], context=context))
+        return builder.add_edge(START, "agent").compile(checkpointer=saver)
+
+    assert (await around().ainvoke(QUESTION, THREAD, durability="sync"))["__interrupt__"]
+    with pytest.raises(Killed):
+        await around().ainvoke(Command(resume="approve"), THREAD, durability="sync")
+    await around().ainvoke(None, THREAD)
+    assert post.sent == ["hello"]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
