@@ -121,6 +121,7 @@ class ChatFormat:
             text = text[closed.end() :].lstrip("\n")
         found = self.parser(text, request.tools) if request.tools else (text, [])
         content, calls = found or (text, [])
+        content = content.strip() if calls else content
         parsed = [_call(one.name, one.arguments, f"{name} {number}") for number, one in enumerate(calls)]
         readable = [call for call in parsed if call is not None]
         unreadable = request.tool_choice != "auto" and not any(

@@ -42,18 +42,8 @@ def tool_parser(name: str, tokenizer: Any) -> Reader:
         if not name:
             raise ChatError("the format of the model's tool calls is not known; name its parser with tool_parser=")
     if name in READERS:
-        return _trimmed(READERS[name])
+        return READERS[name]
     return _reader(_vllm_parser(name)(tokenizer))
-
-
-def _trimmed(read: Reader) -> Reader:
-    """Return a reader that leaves no blanks around the text beside calls."""
-
-    def trimmed(text: str, tools: Sequence[Mapping[str, Any]]) -> Read:
-        found = read(text, tools)
-        return (found[0].strip(), found[1]) if found and found[1] else found
-
-    return trimmed
 
 
 def _reader(parser: Any) -> Reader:
