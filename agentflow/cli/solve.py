@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import uuid4
 
 import typer
 
@@ -144,7 +145,7 @@ async def _solve(
 
     async with open_checkpointer(run.spec) as saver:
         agent = agent_of(context, checkpointer=saver)  # by which a run also waits for a person
-        trace = await show_run(agent, question, context, view, run.thread or "this", saved, attachments)
+        trace = await show_run(agent, question, context, view, run.thread or uuid4().hex, saved, attachments)
     if trace.failure and trace.cause == "agent":
         raise trace.failure
     return trace
