@@ -10,6 +10,9 @@ been completed, and the result says so. Only a call that had paused to ask a per
 Without a checkpointer no run can be resumed, and there is no mark.
 """
 
+import asyncio
+from typing import Any
+
 from langgraph.config import get_config
 
 from agentflow.tools.card import ToolCard
@@ -32,9 +35,21 @@ def has_answer() -> bool:
     return bool(pad and (pad.resume or pad.get_null_resume() is not None))
 
 
-def is_nested() -> bool:
-    """Return whether the graph is a node of another: there, an answer to an earlier question outlives a crash."""
-    return "|" in get_config()["configurable"].get("checkpoint_ns", "")
+async def forget_answer() -> None:
+    """Delete the answer that the node has taken from the checkpoint of the graph around its own, if there is one.
+
+    LangGraph keeps it there until that graph's step ends. After a failure, it would answer the next question.
+    """
+    run = get_config()["configurable"]
+    if "|" not in run.get("checkpoint_ns", ""):
+        return
+    around: Any = {"thread_id": run["thread_id"], "checkpoint_ns": "", "checkpoint_id": run["checkpoint_map"][""]}
+    given: Any = {"configurable": around}, [("__resume__", None)], "00000000-0000-0000-0000-000000000000"
+    saver = run["__pregel_checkpointer"]
+    try:
+        await saver.aput_writes(*given)
+    except NotImplementedError:  # of a saver for `invoke` alone
+        await asyncio.to_thread(saver.put_writes, *given)
 
 
 def uncertain(tool: str) -> ToolResult:

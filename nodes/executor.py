@@ -27,7 +27,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import Action, PendingCall, Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
-from agentflow.nodes.at_most_once import has_answer, is_nested, needs_mark, uncertain
+from agentflow.nodes.at_most_once import forget_answer, has_answer, needs_mark, uncertain
 from agentflow.nodes.planner import given_input
 from agentflow.nodes.reply_parsing import as_data, data_objects, literal_backslashes, parsed, spoken, unfence
 from agentflow.tools.card import ToolCard
@@ -257,9 +257,9 @@ class Executor:
             return await self._propose(context, state, plan, tool, card, asks)
         if not call.mark:
             return await self._after_approval(state, call, tool, card)
-        if call.mark in self._marks or (has_answer() and not is_nested()):
+        if call.mark in self._marks or has_answer():
             return await self._call_marked(state, call, tool)
-        if asks and not has_answer():
+        if asks:
             return _pending(PendingCall(arguments=call.arguments, plan=plan, since=time.time(), interrupted=True))
         return _done(call.arguments, uncertain(tool.name))
 
@@ -291,6 +291,7 @@ class Executor:
 
     async def _after_approval(self, state: State, call: PendingCall, tool: BaseTool, card: ToolCard) -> dict[str, Any]:
         decided = approval.ask_person(call, len(state.memory) + 1, tool)
+        await forget_answer()
         # The wait for a person does not count towards the run's time.
         deadline = state.deadline + time.time() - call.since
         if isinstance(decided, ToolResult):
@@ -311,10 +312,12 @@ class Executor:
     async def _call_marked(self, state: State, call: PendingCall, tool: BaseTool) -> dict[str, Any]:
         self._marks.discard(call.mark)
         try:
-            return await _run(tool, call.arguments, state)
+            called = await _run(tool, call.arguments, state)
         except GraphBubbleUp:
             self._marks.add(call.mark)  # the tool itself asks a person, and is called again with the answer
             raise
+        await forget_answer()
+        return called
 
 
 async def _run(tool: BaseTool, arguments: dict[str, Any], state: State) -> dict[str, Any]:

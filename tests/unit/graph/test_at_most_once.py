@@ -12,6 +12,7 @@ from langgraph.types import Command, interrupt
 from agentflow.graph.agent import Agent, build_graph
 from agentflow.graph.checkpoints import StateSerializer
 from agentflow.graph.context import Context
+from agentflow.graph.models.spec import ModelError
 from agentflow.tools.result import ErrorClass
 from tests.scripted import CONTINUE, PLAN, STOP, THREAD, Script, Scripted, question
 
@@ -82,19 +83,48 @@ async def test_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
     assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
 
 
-async def test_in_another_graph_an_earlier_approval_does_not_repeat_it(scripted: Script) -> None:
-    script, post, saver = scripted(planner=SEND), Post(crashes=1), InMemorySaver(serde=StateSerializer())
-    context = Context(model=script.spec, approve_tools=["send"])
+class Around:
+    """A graph whose node is the agent, as each of several processes finds it."""
 
-    def around() -> Any:
-        builder = StateGraph(MessagesState).add_node("agent", build_graph([post.tool()], context=context))
-        return builder.add_edge(START, "agent").compile(checkpointer=saver)
+    def __init__(self, script: Scripted, post: Post) -> None:
+        self.saver, self.post = InMemorySaver(serde=StateSerializer()), post
+        self.context = Context(model=script.spec, approve_tools=["send"])
 
-    assert (await around().ainvoke(QUESTION, THREAD, durability="sync"))["__interrupt__"]
+    async def ainvoke(self, given: Any) -> dict[str, Any]:
+        builder = StateGraph(MessagesState).add_node("agent", build_graph([self.post.tool()], context=self.context))
+        graph = builder.add_edge(START, "agent").compile(checkpointer=self.saver)
+        return await graph.ainvoke(given, THREAD, durability="sync")
+
+
+async def test_in_another_graph_too_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
+    around = Around(scripted(planner=SEND), post := Post(crashes=1))
+    assert (await around.ainvoke(QUESTION))["__interrupt__"]
     with pytest.raises(Killed):
-        await around().ainvoke(Command(resume="approve"), THREAD, durability="sync")
-    await around().ainvoke(None, THREAD)
+        await around.ainvoke(Command(resume="approve"))
+    asked = await around.ainvoke(None)
+    assert "may have been carried out" in asked["__interrupt__"][0].value["note"]
     assert post.sent == ["hello"]
+
+
+async def test_in_another_graph_an_approval_is_for_one_call_also_after_a_failure(scripted: Script) -> None:
+    verdicts: list[Exception | str] = [ModelError("the server is down"), CONTINUE, STOP]
+
+    def verifier(_: Any) -> str:
+        if isinstance(verdict := verdicts.pop(0), Exception):
+            raise verdict
+        return verdict
+
+    calls = ['{"text": "first"}', '{"text": "second"}']
+    around = Around(scripted(planner=SEND, verifier=verifier, executor=calls), post := Post())
+    assert (await around.ainvoke(QUESTION))["__interrupt__"]
+    with pytest.raises(ModelError):
+        await around.ainvoke(Command(resume="approve"))
+    for _ in range(2):
+        asked = await around.ainvoke(None)
+        assert asked["__interrupt__"][0].value["arguments"] == {"text": "second"}
+    assert post.sent == ["first"]
+    await around.ainvoke(Command(resume="approve"))
+    assert post.sent == ["first", "second"]
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
