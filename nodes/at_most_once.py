@@ -43,13 +43,12 @@ async def forget_answer() -> None:
     run = get_config()["configurable"]
     if "|" not in run.get("checkpoint_ns", ""):
         return
-    around: Any = {"thread_id": run["thread_id"], "checkpoint_ns": "", "checkpoint_id": run["checkpoint_map"][""]}
+    around = {"thread_id": run["thread_id"], "checkpoint_ns": "", "checkpoint_id": run["checkpoint_map"][""]}
     given: Any = {"configurable": around}, [("__resume__", None)], "00000000-0000-0000-0000-000000000000"
-    saver = run["__pregel_checkpointer"]
     try:
-        await saver.aput_writes(*given)
+        await run["__pregel_checkpointer"].aput_writes(*given)
     except NotImplementedError:  # of a saver for `invoke` alone
-        await asyncio.to_thread(saver.put_writes, *given)
+        await asyncio.to_thread(run["__pregel_checkpointer"].put_writes, *given)
 
 
 def uncertain(tool: str) -> ToolResult:

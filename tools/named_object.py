@@ -15,8 +15,7 @@ from types import ModuleType
 from agentflow.tools.coded_error import CodedError
 from agentflow.tools.untrusted_text import bounded_line
 
-_NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
-_FILE = re.compile(r"(.+\.py):([A-Za-z_][\w.]*)")
+_NAME = re.compile(r"([A-Za-z_][\w.]*|.+\.py):([A-Za-z_][\w.]*)")
 
 
 class NamedObjectError(CodedError, ValueError):
@@ -25,11 +24,7 @@ class NamedObjectError(CodedError, ValueError):
 
 def is_object_name(name: str) -> bool:
     """Return whether `name` has the form module:attribute or path/file.py:attribute."""
-    return _parts(name) is not None
-
-
-def _parts(name: str) -> re.Match[str] | None:
-    return _NAME.fullmatch(name) or _FILE.fullmatch(name)
+    return _NAME.fullmatch(name) is not None
 
 
 def named_object(name: str) -> object:
@@ -37,7 +32,7 @@ def named_object(name: str) -> object:
 
     A module may be in the current folder. This imports and so runs the user's code. Raises NamedObjectError.
     """
-    if (match := _parts(name)) is None:
+    if (match := _NAME.fullmatch(name)) is None:
         raise NamedObjectError(f"'{bounded_line(name, 120)}' is not of the form module:attribute", code="bad_name")
     try:
         if match[1].endswith(".py"):

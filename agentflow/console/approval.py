@@ -11,7 +11,7 @@ from agentflow.tools.json_codec import from_json
 from agentflow.tools.untrusted_text import clean, one_line
 
 if TYPE_CHECKING:
-    from agentflow.nodes.approval import ApprovalDecision, Proposal
+    from agentflow.nodes.approval import ApprovalDecision
 
 
 def is_proposal(asked: object) -> bool:
@@ -21,13 +21,20 @@ def is_proposal(asked: object) -> bool:
 
 def asked_text(asked: Any) -> Text:
     """Format what a run asks a person, without truncation, since a person has to judge it."""
-    return _proposal_text(asked) if is_proposal(asked) else Text(f"  {clean(str(asked))}", style="bold")
+    if not is_proposal(asked):
+        return Text(f"  {clean(str(asked))}", style="bold")
+    text = Text(f"Turn {asked['turn']}  ", style="bold").append(one_line(asked["sub_goal"]), style="not bold")
+    text.append(f"\n  {one_line(asked['tool'])} ", style="not bold cyan")
+    text.append(call_text(asked["arguments"], whole=True).replace("\n", "\n    "), style="not bold")
+    if asked["note"]:
+        text.append(f"\n  beware: {one_line(asked['note'])}", style="not bold red")
+    return text
 
 
 def answer_of_person(out: Console, asked: Any) -> Any:
     """Ask the person at the terminal, and return what answers the interrupt. Raises Unanswered at the end of the input.
 
-    A proposal does not raise: the end of the input refuses the call.
+    That of a proposal does not raise: it refuses the call.
     """
     from agentflow.graph.run.runner import Unanswered
 
@@ -37,15 +44,6 @@ def answer_of_person(out: Console, asked: Any) -> Any:
     if (answer := _line(out, "> ")) is None:
         raise Unanswered("the run waits for a person, and the input has ended; answer at a terminal")
     return answer
-
-
-def _proposal_text(proposal: "Proposal") -> Text:
-    text = Text(f"Turn {proposal['turn']}  ", style="bold").append(one_line(proposal["sub_goal"]), style="not bold")
-    text.append(f"\n  {one_line(proposal['tool'])} ", style="not bold cyan")
-    text.append(call_text(proposal["arguments"], whole=True).replace("\n", "\n    "), style="not bold")
-    if proposal["note"]:
-        text.append(f"\n  beware: {one_line(proposal['note'])}", style="not bold red")
-    return text
 
 
 def _decision(out: Console) -> "ApprovalDecision":

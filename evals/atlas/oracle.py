@@ -19,8 +19,7 @@ from agentflow.graph.context import Sampling
 from agentflow.graph.models.providers import knows_only
 
 KNOWN: tuple[tuple[Split, int], ...] = (("test", 240), ("train", 240), ("test", 1200), ("train", 1200))
-"""Sets of questions that the oracle knows, as split and number, in search order. Small sets come first, because
-generating questions takes time and most runs need few."""
+"""Sets of questions that the oracle knows, as split and number, in search order: small ones first, to generate few."""
 
 MORE, DONE = "More is needed.", "That answers the question."
 

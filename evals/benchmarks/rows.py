@@ -97,16 +97,15 @@ def _csv(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
             if len(cells) > len(columns) and any(cells):
                 raise ValueError(f"line {line} has {len(cells)} cells, and the columns are {', '.join(columns)}")
             if any(map(str.strip, cells)):
-                row = zip_longest(columns, cells)
-                yield f"line {line}", {name: cell and _value(name, cell) for name, cell in row}
+                texts = zip_longest(columns, cells)
+                row = {name: cell if not cell or OPTION.fullmatch(name) else _value(cell) for name, cell in texts}
+                yield f"line {line}", row
     except csv.Error as error:
         raise ValueError(f"line {end + 1}: {error}") from error
 
 
-def _value(column: str, cell: str) -> Any:
+def _value(cell: str) -> Any:
     """Return the value of a CSV cell: true, false, or a list of texts as JSON or Python writes it; else its text."""
-    if OPTION.fullmatch(column):
-        return cell
     if not _TEXTS.fullmatch(cell):
         return {"true": True, "false": False}.get(cell.lower(), cell)
     with suppress(ValueError):

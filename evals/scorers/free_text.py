@@ -63,10 +63,7 @@ def f1(answer: str, gold: str) -> float:
 
 
 def free_text(answer: str, golds: Sequence[str], question: str = "") -> Score:
-    """Score whether `answer` is one of `golds`: the gold answer and its aliases. `metrics` has the best em and f1.
-
-    With the question, an answer may also repeat it: "The capital of Canada is Ottawa."
-    """
+    """Score whether `answer` is one of `golds`, alone or in words of `question`. `metrics` has the best em and f1."""
     text, golds = plain(final_answer(answer)).strip(EMPHASIS), [plain(gold) for gold in golds]
     metrics = {
         "em": max((exact_match(text, gold) for gold in golds), default=0.0),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
@@ -37,11 +37,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit that is not a number above zero."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            kind = (int, float) if field.name == "seconds" else int
-            if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < math.inf:
-                raise ValueError(f"{field.name} must be a number above zero, not {value!r}")
+        for name, value in vars(self).items():
+            if type(value) not in ((int, float) if name == "seconds" else (int,)) or not 0 < value < math.inf:
+                raise ValueError(f"{name} must be a number above zero, not {value!r}")
 
 
 @dataclass(frozen=True)
