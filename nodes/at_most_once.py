@@ -29,10 +29,12 @@ def needs_mark(card: ToolCard) -> bool:
     return card.side_effects and has_checkpointer()
 
 
-def has_answer() -> bool:
-    """Return whether a person's answer is there for the node, which the next interrupt would take."""
-    pad = get_config()["configurable"].get("__pregel_scratchpad")
-    return bool(pad and (pad.resume or pad.get_null_resume() is not None))
+async def was_paused() -> bool:
+    """Return whether the node's last attempt ended when it asked a person, who had not answered: it did not crash."""
+    run = get_config()["configurable"]
+    saved = await _of_saver("get_tuple", _checkpoint(run["checkpoint_ns"].rpartition("|")[0]))
+    written = {channel for task, channel, _ in saved.pending_writes or () if task == run["__pregel_task_id"]}
+    return "__interrupt__" in written and "__resume__" not in written
 
 
 async def forget_answer() -> None:
@@ -40,15 +42,24 @@ async def forget_answer() -> None:
 
     LangGraph keeps it there until that graph's step ends. After a failure, it would answer the next question.
     """
+    if "|" in get_config()["configurable"].get("checkpoint_ns", ""):
+        nobody = "00000000-0000-0000-0000-000000000000"
+        await _of_saver("put_writes", _checkpoint(""), [("__resume__", None)], nobody)
+
+
+def _checkpoint(namespace: str) -> Any:
+    """Return the config of the checkpoint from which a graph around the node runs."""
     run = get_config()["configurable"]
-    if "|" not in run.get("checkpoint_ns", ""):
-        return
-    around = {"thread_id": run["thread_id"], "checkpoint_ns": "", "checkpoint_id": run["checkpoint_map"][""]}
-    given: Any = {"configurable": around}, [("__resume__", None)], "00000000-0000-0000-0000-000000000000"
+    place = {"thread_id": run["thread_id"], "checkpoint_ns": namespace}
+    return {"configurable": {**place, "checkpoint_id": run["checkpoint_map"][namespace]}}
+
+
+async def _of_saver(method: str, *given: Any) -> Any:
+    saver = get_config()["configurable"]["__pregel_checkpointer"]
     try:
-        await run["__pregel_checkpointer"].aput_writes(*given)
+        return await getattr(saver, f"a{method}")(*given)
     except NotImplementedError:  # of a saver for `invoke` alone
-        await asyncio.to_thread(run["__pregel_checkpointer"].put_writes, *given)
+        return await asyncio.to_thread(getattr(saver, method), *given)
 
 
 def uncertain(tool: str) -> ToolResult:

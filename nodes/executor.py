@@ -27,7 +27,7 @@ from agentflow.graph.prompts import fill
 from agentflow.graph.state import Action, PendingCall, Plan, State, Turn
 from agentflow.graph.toolbox import Toolbox
 from agentflow.nodes import approval
-from agentflow.nodes.at_most_once import forget_answer, has_answer, needs_mark, uncertain
+from agentflow.nodes.at_most_once import forget_answer, needs_mark, uncertain, was_paused
 from agentflow.nodes.planner import given_input
 from agentflow.nodes.reply_parsing import as_data, data_objects, literal_backslashes, parsed, spoken, unfence
 from agentflow.tools.card import ToolCard
@@ -257,7 +257,7 @@ class Executor:
             return await self._propose(context, state, plan, tool, card, asks)
         if not call.mark:
             return await self._after_approval(state, call, tool, card)
-        if call.mark in self._marks or has_answer():
+        if call.mark in self._marks or await was_paused():
             return await self._call_marked(state, call, tool)
         if asks:
             return _pending(PendingCall(arguments=call.arguments, plan=plan, since=time.time(), interrupted=True))

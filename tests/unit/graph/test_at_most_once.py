@@ -73,10 +73,12 @@ async def test_a_tool_that_says_it_has_none_is_repeated(scripted: Script) -> Non
     assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
 
 
-async def test_a_person_is_asked_whether_to_repeat_it(scripted: Script) -> None:
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_person_is_asked_whether_to_repeat_it(again: bool, scripted: Script) -> None:
+    """Also where a client, who has had no reply, approves the call again."""
     script, post = scripted(planner=SEND), Post(crashes=1)
     graph, context = await crashed(script, post, approve=True)
-    asked = await graph.ainvoke(None, THREAD, context=context)
+    asked = await graph.ainvoke(Command(resume="approve") if again else None, THREAD, context=context)
     assert "may have been carried out" in asked["__interrupt__"][0].value["note"]
     assert post.sent == ["hello"]
     found = await graph.ainvoke(Command(resume="approve"), THREAD, context=context)
