@@ -90,7 +90,7 @@ def test_a_mended_rule_is_told_from_the_one_before(folder: Path, quiz: Path, mon
     from agentflow.evals.scorers.score import decided
 
     for rule in ("free_text", "number"):
-        monkeypatch.setattr(own, rule, lambda answer, gold: decided(False, "a stricter rule"))
+        monkeypatch.setattr(own, rule, lambda *_: decided(False, "a stricter rule"))
     before = (folder / "traces.jsonl").read_bytes()
     succeeds("eval", "rescore", folder, "--benchmark", quiz, "--dry-run")
     assert (folder / "traces.jsonl").read_bytes() == before
