@@ -33,7 +33,8 @@ async def was_paused() -> bool:
     """Return whether the node's last attempt ended when it asked a person, who had not answered: it did not crash."""
     run = get_config()["configurable"]
     saved = await _of_saver("get_tuple", _checkpoint(run["checkpoint_ns"].rpartition("|")[0]))
-    written = {channel for task, channel, _ in saved.pending_writes or () if task == run["__pregel_task_id"]}
+    writes = saved.pending_writes if saved else ()
+    written = {channel for task, channel, _ in writes or () if task == run["__pregel_task_id"]}
     return "__interrupt__" in written and "__resume__" not in written
 
 
