@@ -44,7 +44,7 @@ async def forget_answer() -> None:
     LangGraph keeps it there until that graph's step ends. After a failure, it would answer the next question.
     """
     if "|" in get_config()["configurable"].get("checkpoint_ns", ""):
-        nobody = "00000000-0000-0000-0000-000000000000"
+        nobody = "00000000-0000-0000-0000-000000000000"  # the task of answers that name no question
         await _of_saver("put_writes", _checkpoint(""), [("__resume__", None)], nobody)
 
 
