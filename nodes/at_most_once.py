@@ -30,12 +30,11 @@ def needs_mark(card: ToolCard) -> bool:
 
 
 async def was_paused() -> bool:
-    """Return whether the node's last attempt ended when it asked a person, who had not answered: it did not crash."""
+    """Return whether an attempt of the node ended when it asked a person, so that it did not crash before."""
     run = get_config()["configurable"]
     saved = await _of_saver("get_tuple", _checkpoint(run["checkpoint_ns"].rpartition("|")[0]))
-    writes = saved.pending_writes if saved else ()
-    written = {channel for task, channel, _ in writes or () if task == run["__pregel_task_id"]}
-    return "__interrupt__" in written and "__resume__" not in written
+    writes = (saved and saved.pending_writes) or ()
+    return any((task, channel) == (run["__pregel_task_id"], "__interrupt__") for task, channel, _ in writes)
 
 
 async def forget_answer() -> None:

@@ -135,15 +135,16 @@ async def test_a_tool_that_asks_a_person_itself_is_called_again_with_the_answer(
 ) -> None:
     async def send(text: str) -> str:
         """Sends a letter, if a person says so."""
-        return f"sent: {interrupt('really?')}"
+        return f"sent: {interrupt('really?')} {interrupt('surely?')}"
 
     script, saver = scripted(planner=SEND), InMemorySaver()
     asking = StructuredTool.from_function(coroutine=send, name="send")
     graph, context = build_graph([asking], checkpointer=saver), Context(model=script.spec)
     assert (await graph.ainvoke(QUESTION, THREAD, context=context))["__interrupt__"][0].value == "really?"
-    graph = build_graph([asking], checkpointer=saver) if elsewhere else graph
-    found = await graph.ainvoke(Command(resume="yes"), THREAD, context=context)
-    assert found["memory"][0].action.result.output == "sent: yes"
+    for answer in ("yes", "so"):
+        graph = build_graph([asking], checkpointer=saver) if elsewhere else graph
+        found = await graph.ainvoke(Command(resume=answer), THREAD, context=context)
+    assert found["memory"][0].action.result.output == "sent: yes so"
 
 
 async def test_a_graph_with_a_checkpointer_is_durable_by_default(scripted: Script) -> None:
