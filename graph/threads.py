@@ -53,7 +53,7 @@ class SavedThread:
     turns: list[Turn]
     context: Context
     waits: Any
-    """What a person is asked: a `Proposal`, whose call waits for approval, or a tool's question; None if nothing."""
+    """Value of the pending interrupt: a `Proposal`, for a call that needs approval, or a tool's own; None if none."""
 
 
 def config_of(thread: str, context: Context | None = None) -> RunnableConfig:

@@ -71,7 +71,7 @@ def _benchmarks(run: "Run", names: list[str]) -> "dict[str, Benchmark]":
         known = {(name, task.id) for name, found in own.items() for task in found.tasks()}
         changed = {one.key[:2] for one in run.records if one.benchmark in own} - known
         if changed:
-            say(f"note: {counted(len(changed), 'question')} changed since; their old gold answers are used; ask anew")
+            say(f"note: {counted(len(changed), 'question')} changed; scored as before; run agentflow eval to ask anew")
         return {name: own.get(name) or benchmark(name) for name in sorted({one.benchmark for one in run.records})}
     except BenchmarkError as error:
         fail(f"{error}; --benchmark names one of your own", MISUSED)

@@ -157,13 +157,14 @@ def test_a_tool_that_asks_gets_the_line_that_is_typed(typed: str, code: int, rep
     assert done.exception is None or isinstance(done.exception, SystemExit)
 
 
-release = threading.Event()
+release, given_up = threading.Event(), list[str]()
 
 
 @tool
 def slow(text: str) -> str:
     """Ends when the command has printed its answer."""
-    release.wait(LAST_RESORT)
+    if not release.wait(LAST_RESORT):
+        given_up.append(text)
     return text
 
 
@@ -174,6 +175,7 @@ def test_an_answer_does_not_wait_for_a_tool_that_was_given_up(
     monkeypatch.setattr(solving, "answer_text", lambda trace: release.set() or "told")
     replying(planner=PLAN.replace("base_generator", "slow"), executor='{"text": "said"}')
     assert "told" in run("solve", "q", "--tools", f"{__name__}:slow").stdout
+    assert not given_up
 
 
 def test_json_is_one_object_of_the_pinned_form(replying: Script) -> None:

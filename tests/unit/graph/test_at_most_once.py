@@ -85,16 +85,28 @@ async def test_a_person_is_asked_whether_to_repeat_it(again: bool, scripted: Scr
     assert (post.sent, found["memory"][0].action.result.output) == (["hello", "hello"], "sent")
 
 
+class ForInvoke(InMemorySaver):
+    """As LangGraph's SqliteSaver is, which has no async methods."""
+
+    async def aget_tuple(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+    async def aput_writes(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
 class Around:
     """A graph whose node is the agent, as each of several processes finds it."""
 
-    def __init__(self, script: Scripted, post: Post) -> None:
-        self.saver, self.post = InMemorySaver(serde=StateSerializer()), post
+    def __init__(self, script: Scripted, post: Post, saver: type[InMemorySaver] = InMemorySaver) -> None:
+        self.saver, self.post = saver(serde=StateSerializer()), post
         self.context = Context(model=script.spec, approve_tools=["send"])
 
     async def ainvoke(self, given: Any) -> dict[str, Any]:
         builder = StateGraph(MessagesState).add_node("agent", build_graph([self.post.tool()], context=self.context))
         graph = builder.add_edge(START, "agent").compile(checkpointer=self.saver)
+        if isinstance(self.saver, ForInvoke):
+            return await asyncio.to_thread(graph.invoke, given, THREAD, durability="sync")
         return await graph.ainvoke(given, THREAD, durability="sync")
 
 
@@ -108,7 +120,10 @@ async def test_in_another_graph_too_a_person_is_asked_whether_to_repeat_it(scrip
     assert post.sent == ["hello"]
 
 
-async def test_in_another_graph_an_approval_is_for_one_call_also_after_a_failure(scripted: Script) -> None:
+@pytest.mark.parametrize("saver", [InMemorySaver, ForInvoke])
+async def test_in_another_graph_an_approval_is_for_one_call_also_after_a_failure(
+    saver: type[InMemorySaver], scripted: Script
+) -> None:
     verdicts: list[Exception | str] = [ModelError("the server is down"), CONTINUE, STOP]
 
     def verifier(_: Any) -> str:
@@ -117,7 +132,7 @@ async def test_in_another_graph_an_approval_is_for_one_call_also_after_a_failure
         return verdict
 
     calls = ['{"text": "first"}', '{"text": "second"}']
-    around = Around(scripted(planner=SEND, verifier=verifier, executor=calls), post := Post())
+    around = Around(scripted(planner=SEND, verifier=verifier, executor=calls), post := Post(), saver)
     assert (await around.ainvoke(QUESTION))["__interrupt__"]
     with pytest.raises(ModelError):
         await around.ainvoke(Command(resume="approve"))

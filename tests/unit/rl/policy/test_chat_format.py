@@ -145,6 +145,14 @@ async def test_what_counts_as_unreadable(
         assert found.text == written[reply]
 
 
+@pytest.mark.parametrize("family", [one for one in WITH_TOOLS if one != "llama3_1"])  # whose calls stand alone
+async def test_blanks_around_the_text_beside_a_call_are_left_out(family: str, formats: dict[str, ChatFormat]) -> None:
+    call = called(family, "add", {"a": 1})
+    policy = ScriptedPolicy(family, lambda request: f" I add.\n\n{call}", formats[family])
+    found = await policy(Conversations().request([HumanMessage("q")], Sampling(), {"tools": [ADD]}))
+    assert ([one["args"] for one in found.tool_calls], found.text) == ([{"a": 1}], "I add.")
+
+
 def test_a_template_without_tools_is_refused_before_anything_is_sampled(formats: dict[str, ChatFormat]) -> None:
     with pytest.raises(ChatError):
         formats["smollm2"].prompt_ids(ChatRequest([{"role": "user", "content": "q"}], tools=[ADD]))
