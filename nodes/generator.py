@@ -45,6 +45,9 @@ NO_PLAN = (
 )
 """The answer of a run that ended without a readable plan."""
 
+LONG = 400
+"""Most characters of a result that the generator reads after the question."""
+
 _UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.BAD_ARGUMENTS)
 """Failures of turns in which no tool was called, because a model's text could not be read."""
 
@@ -65,10 +68,16 @@ def demonstrations(prompt: str) -> list[BaseMessage]:
 
 
 def _found(question: str, memory: list[Turn], profile: Profile) -> HumanMessage:
-    turns = [_described(turn) for turn in memory if _may_hold_a_fact(turn.action)]
-    asked = f"Question: {question}"
-    # A small model that reads it before five passages repeats them in place of an answer.
-    return HumanMessage("\n\n".join([*turns, asked] if profile == "lean" else [asked, *turns]))
+    """Return the question and the turns; in the lean profile, it stands after the last long result.
+
+    A small model that reads it before five passages repeats them in place of an answer, and one that reads it after a
+    program's number answers it anew.
+    """
+    turns = [turn for turn in memory if _may_hold_a_fact(turn.action)]
+    long = [number for number, turn in enumerate(turns, 1) if len(turn.action.result.output) > LONG]
+    texts = [_described(turn) for turn in turns]
+    texts.insert(long[-1] if long and profile == "lean" else 0, f"Question: {question}")
+    return HumanMessage("\n\n".join(texts))
 
 
 def _may_hold_a_fact(action: Action) -> bool:

@@ -256,12 +256,22 @@ def test_no_search_is_an_example_where_a_run_begins_with_one() -> None:
         assert [message.type for message in conversation].count("ai") == number
 
 
-async def test_the_generator_reads_the_question_after_what_was_found(scripted: Script) -> None:
-    script = scripted(verifier=STOP)
-    await solve(script)
-    shown = [message.text for message in script.asked("generator")[0] if message.type == "human"]
-    assert [text.splitlines()[-1].startswith("Question: ") for text in shown] == [True] * (len(ANSWERED) + 1)
-    assert shown[-1].endswith("\n\nQuestion: Which word?")
+@pytest.mark.parametrize(
+    ("sizes", "places"),
+    [([1], "Q1"), ([401], "1Q"), ([400, 1], "Q12"), ([1, 401, 1, 1], "12Q34"), ([401, 1, 401], "123Q"), ([], "Q")],
+)
+def test_the_generator_reads_the_question_after_the_last_long_result(sizes: list[int], places: str) -> None:
+    plan = Plan(sub_goal="Find it.", tool="echo")
+    results = [ToolResult(status="ok", output="x" * size) for size in sizes]
+    verdict = Verdict(analysis="", signal="stop")
+    memory = [
+        Turn(turn=number, plan=plan, action=Action(arguments={}, result=result), verdict=verdict)
+        for number, result in enumerate(results, 1)
+    ]
+    found = {profile: generator.messages("Why?", memory, profile=profile)[-1].text for profile in generator.PROMPTS}
+    for profile, order in (("lean", places), ("paper", "Q" + places.replace("Q", ""))):
+        parts = found[profile].split("\n\n")
+        assert [part[0] if part[0] == "Q" else part.split()[1] for part in parts] == [*order]
 
 
 def test_each_example_answer_is_what_its_turns_found() -> None:
