@@ -81,7 +81,7 @@ def test_it_answers_a_question(spec: str) -> None:
 
 
 async def test_an_answer_is_what_a_program_found(spec: str) -> None:
-    """A third of them at least: 9 of 17 with both examples of the generator, and 4 with the sum alone."""
+    """Four of five at least: all 17, of which 9 were right where the question stood after the result."""
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     numbers = {row["question"]: str(row["answer"]) for row in rows if isinstance(row["answer"], int | float)}
     model, four_at_a_time = await aload_model(spec, Sampling(temperature=0, max_tokens=200)), asyncio.Semaphore(4)
@@ -95,7 +95,7 @@ async def test_an_answer_is_what_a_program_found(spec: str) -> None:
         return found in answer_text.parse(reply).replace(",", "")
 
     kept = await asyncio.gather(*(repeats(*asked) for asked in numbers.items()))
-    assert sum(kept) * 3 >= len(kept)
+    assert sum(kept) * 5 >= len(kept) * 4
 
 
 def test_doctor_tells_what_the_server_can(spec: str) -> None:
