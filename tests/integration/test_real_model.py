@@ -81,7 +81,7 @@ def test_it_answers_a_question(spec: str) -> None:
 
 
 async def test_an_answer_is_what_a_program_found(spec: str) -> None:
-    """Four of five at least: all 17, of which 9 were right where the question stood after the result."""
+    """Four of five at least: all 17, of which 7 were right where the question stood after the result."""
     rows = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
     numbers = {row["question"]: str(row["answer"]) for row in rows if isinstance(row["answer"], int | float)}
     model, four_at_a_time = await aload_model(spec, Sampling(temperature=0, max_tokens=200)), asyncio.Semaphore(4)
