@@ -45,7 +45,7 @@ NO_PLAN = (
 )
 """The answer of a run that ended without a readable plan."""
 
-LONG = 400
+SHORT_RESULT = 400
 """Most characters of a result that the generator reads after the question."""
 
 _UNREADABLE = (ErrorClass.BAD_PLAN, ErrorClass.BAD_ARGUMENTS)
@@ -74,7 +74,7 @@ def _found(question: str, memory: list[Turn], profile: Profile) -> HumanMessage:
     program's number answers it anew.
     """
     turns = [turn for turn in memory if _may_hold_a_fact(turn.action)]
-    long = [number for number, turn in enumerate(turns, 1) if len(turn.action.result.output) > LONG]
+    long = [number for number, turn in enumerate(turns, 1) if len(turn.action.result.output) > SHORT_RESULT]
     texts = [_described(turn) for turn in turns]
     texts.insert(long[-1] if long and profile == "lean" else 0, f"Question: {question}")
     return HumanMessage("\n\n".join(texts))

@@ -274,6 +274,15 @@ def test_the_generator_reads_the_question_after_the_last_long_result(sizes: list
         assert [part[0] if part[0] == "Q" else part.split()[1] for part in parts] == [*order]
 
 
+@pytest.mark.parametrize("size", [400, 401])
+async def test_a_run_shows_the_generator_that_order(size: int, scripted: Script) -> None:
+    script = scripted(verifier=STOP, executor=f'{{"text": "{"x" * size}"}}')
+    await solve(script)
+    *examples, asked = (message.text for message in script.asked("generator")[0] if message.type == "human")
+    assert [text.startswith("Question: ") for text in examples] == [True] * len(ANSWERED)
+    assert asked.startswith("Question: ") == (size == 400)
+
+
 def test_each_example_answer_is_what_its_turns_found() -> None:
     for memory, reply in ANSWERED.values():
         [turn] = memory
